@@ -1,0 +1,189 @@
+//! Payloads too large for a line, in files named by their content.
+//!
+//! A value over the limit is written to `blobs/<xx>/<sha256>` before the line that refers to it, and the
+//! line keeps its hash, size and the beginning of it. The places where such references stand are listed in the line's
+//! `blobs` member, which only the writer sets: an object that merely looks like a reference, in a model's
+//! arguments or a tool's output, stays what it is.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::encode;
+use crate::error::{Error, IoContext as _, Result};
+use crate::json;
+use crate::layout;
+use crate::medium::{Medium, parent, publish_durable, read_small};
+use crate::record::{Draft, Record};
+use crate::report::{Note, NoteKind};
+
+/// Values longer than this leave the line.
+pub const BLOB_LIMIT: usize = 256 * 1024;
+/// The largest blob that is read back.
+const MAX_BLOB: u64 = 1 << 30;
+/// How much of a payload stays in the line.
+const PREVIEW_CHARS: usize = 200;
+
+/// The blob store.
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    medium: Arc<dyn Medium>,
+}
+
+/// The reference that stands in a line in place of a payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobRef {
+    /// SHA-256 of the payload, in hexadecimal.
+    pub sha256: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+impl BlobRef {
+    /// Reads a reference from its JSON text.
+    pub fn parse(raw: &str) -> Option<Self> {
+        let members = json::members(raw)?;
+        let sha256 = json::string(json::member(&members, "sha256")?)?.into_owned();
+        let is_hash = sha256.len() == 64 && sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        is_hash.then_some(())?;
+        Some(Self { sha256, bytes: json::number(json::member(&members, "bytes")?)? })
+    }
+}
+
+impl Blobs {
+    /// The blob store of a medium.
+    pub fn new(medium: Arc<dyn Medium>) -> Self {
+        Self { medium }
+    }
+
+    /// Stores a payload durably and returns its hash.
+    pub fn put(&self, bytes: &[u8]) -> Result<String> {
+        let hash = encode::sha256_hex(bytes);
+        let path = layout::blob(&hash);
+        if let Ok(stat) = self.medium.stat(&path)
+            && stat.len == bytes.len() as u64
+        {
+            return Ok(hash);
+        }
+        self.medium.create_dir(parent(&path)).context("create", parent(&path))?;
+        publish_durable(self.medium.as_ref(), &path, bytes).context("write", &path)?;
+        Ok(hash)
+    }
+
+    /// Reads a payload back and proves that it is the one.
+    pub fn get(&self, hash: &str) -> Result<Vec<u8>> {
+        let path: PathBuf = layout::blob(hash);
+        let bytes = match read_small(self.medium.as_ref(), &path, MAX_BLOB) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::NotFound { what: "blob", name: hash.to_owned() });
+            }
+            other => other.context("read", &path)?,
+        };
+        if encode::sha256_hex(&bytes) != hash {
+            return Err(Error::Invalid(format!("`{}` is damaged: its content does not match its name", path.display())));
+        }
+        Ok(bytes)
+    }
+
+    /// Moves the large payloads of a draft out of it; the pointers say where references stand now.
+    pub(crate) fn extract(&self, draft: &Draft) -> Result<(Draft, Vec<String>)> {
+        let mut pointers = Vec::new();
+        let mut members = Vec::with_capacity(draft.members().len());
+        for (name, value) in draft.members() {
+            let slim = if value.len() > BLOB_LIMIT { self.slim(name, value, &mut pointers)? } else { value.clone() };
+            members.push((name.clone(), slim));
+        }
+        Ok((draft.with_members(members), pointers))
+    }
+
+    fn slim(&self, name: &str, value: &str, pointers: &mut Vec<String>) -> Result<String> {
+        // JSON pointers escape these two; no member that holds payloads has them.
+        if !name.contains(['/', '~'])
+            && let Some(elements) = json::elements(value)
+        {
+            let mut kept = Vec::with_capacity(elements.len());
+            let mut found = Vec::new();
+            for (index, element) in elements.iter().enumerate() {
+                if element.len() > BLOB_LIMIT {
+                    found.push(format!("/{name}/{index}"));
+                    kept.push(self.reference(element)?);
+                } else {
+                    kept.push((*element).to_owned());
+                }
+            }
+            let slim = format!("[{}]", kept.join(","));
+            if slim.len() <= BLOB_LIMIT {
+                pointers.extend(found);
+                return Ok(slim);
+            }
+        }
+        pointers.push(format!("/{}", name.replace('~', "~0").replace('/', "~1")));
+        self.reference(value)
+    }
+
+    fn reference(&self, value: &str) -> Result<String> {
+        let hash = self.put(value.as_bytes())?;
+        let text = json::string(value);
+        let preview: String = text.as_deref().unwrap_or(value).chars().take(PREVIEW_CHARS).collect();
+        let preview = json::quote(&preview);
+        Ok(format!("{{\"sha256\":\"{hash}\",\"bytes\":{},\"preview\":{preview}}}", value.len()))
+    }
+
+    /// The line with its payloads put back; one that cannot be read is replaced by a note.
+    pub fn restore(&self, record: &Record<'_>, notes: &mut Vec<Note>) -> Option<String> {
+        if record.blobs.is_empty() {
+            return None;
+        }
+        let members = json::members(record.raw)?;
+        let mut parts = Vec::with_capacity(members.len());
+        for (name, value) in &members {
+            if name == "blobs" {
+                continue;
+            }
+            let whole = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            let restored = if record.blobs.iter().any(|pointer| *pointer == whole) {
+                self.payload(value, name, record, notes)
+            } else if record.blobs.iter().any(|pointer| pointer.starts_with(&format!("{whole}/"))) {
+                let elements = json::elements(value).unwrap_or_default();
+                let restored: Vec<String> = elements
+                    .iter()
+                    .enumerate()
+                    .map(|(index, element)| {
+                        let here = format!("{whole}/{index}");
+                        if record.blobs.iter().any(|pointer| *pointer == here) {
+                            self.payload(element, "", record, notes)
+                        } else {
+                            (*element).to_owned()
+                        }
+                    })
+                    .collect();
+                format!("[{}]", restored.join(","))
+            } else {
+                (*value).to_owned()
+            };
+            parts.push(format!("{}:{restored}", json::quote(name)));
+        }
+        Some(format!("{{{}}}", parts.join(",")))
+    }
+
+    /// The payload behind a reference, or a note in the form that its place asks for.
+    fn payload(&self, raw: &str, name: &str, record: &Record<'_>, notes: &mut Vec<Note>) -> String {
+        let read = BlobRef::parse(raw)
+            .ok_or_else(|| Error::Invalid("a blob reference without hash and size".to_owned()))
+            .and_then(|reference| self.get(&reference.sha256))
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| Error::Invalid(error.to_string())));
+        match read {
+            Ok(text) => text,
+            Err(error) => {
+                let kind = NoteKind::BlobUnreadable(error.to_string());
+                notes.push(Note { offset: record.offset, len: record.raw.len() as u64, kind });
+                let lost = json::quote(&format!("[a payload is missing here: {error}]"));
+                match name {
+                    "input" => format!("{{\"not_sent\":{lost}}}"),
+                    "" => format!("{{\"type\":\"text\",\"text\":{lost}}}"),
+                    _ => lost,
+                }
+            }
+        }
+    }
+}

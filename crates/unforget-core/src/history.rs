@@ -1,0 +1,175 @@
+//! From records to messages that the API accepts: the only way a request is built.
+//!
+//! [`rebuild`] is a total, pure function. Whatever the records are, the messages obey the API's rules:
+//! roles alternate, every call is answered in the next message, ids are unique and well formed, nothing is
+//! empty, nothing is larger than a request may be. What had to be put right is listed as repairs; the
+//! transcript itself is never changed. The same records always give the same bytes, and a transcript with
+//! more records gives the same bytes and then more, unless a record says otherwise (compaction, context,
+//! head) or the limits force the beginning out.
+//!
+//! `path` chooses the records, `block` looks at single content blocks, `steps` arranges calls and results,
+//! `limits` drops what does not fit.
+
+use std::borrow::Cow;
+
+use crate::json;
+use crate::record::{Body, Record};
+
+mod block;
+mod limits;
+mod path;
+mod repair;
+mod steps;
+
+pub use limits::Limits;
+pub use path::{Path, path};
+pub use repair::{Repair, RepairKind};
+
+/// Deepest nesting that is sent.
+const MAX_DEPTH: usize = 100;
+/// Longest single text that is sent whole, in bytes.
+const MAX_TEXT: usize = 4 * 1024 * 1024;
+
+/// What a call without a result is answered with.
+pub const UNKNOWN_OUTCOME: &str =
+    "[interrupted: the result of this call was never saved, so its outcome is unknown; it was not run again]";
+/// What a call whose arguments were cut off is answered with.
+const CUT_OFF: &str = "[the arguments of this call were cut off; it was not run]";
+/// What stands for everything that was left out at the beginning.
+const EARLIER: &str = "[Earlier messages of this conversation are not included.]";
+/// What a summary is introduced with.
+const SUMMARY: &str = "[Summary of the conversation so far]";
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The user, and the tools.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The role's name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        }
+    }
+}
+
+/// One message of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Who speaks.
+    pub role: Role,
+    /// JSON text of each content block.
+    pub blocks: Vec<Cow<'a, str>>,
+}
+
+/// The messages of a conversation and what had to be put right in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History<'a> {
+    /// The messages, roles alternating.
+    pub messages: Vec<Message<'a>>,
+    /// What was put right, in the order in which it was met.
+    pub repairs: Vec<Repair>,
+    /// JSON text of the system prompt in force.
+    pub system: Option<Cow<'a, str>>,
+    /// JSON text of the tool definitions in force.
+    pub tools: Option<Cow<'a, str>>,
+    /// The model in force.
+    pub model: Option<Cow<'a, str>>,
+    /// Calls that have no saved result, as `(tool_use_id, record)`.
+    pub unanswered: Vec<(String, u64)>,
+}
+
+/// Builds the messages of a conversation from the records on its path.
+pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
+    let mut history = History::default();
+    let mut arranged = steps::Steps::default();
+    for record in &path.records {
+        if let Body::Context { system, tools, model } = &record.body {
+            history.system = system.map(|system| block::sendable(Cow::Borrowed(system)));
+            history.tools = tools.map(|tools| block::sendable(Cow::Borrowed(tools)));
+            history.model.clone_from(model);
+        }
+        arranged.take(record);
+    }
+    let mut thinking_from = path.thinking_from;
+    if limits::apply(&mut arranged, limits, path.begins_late) {
+        thinking_from = thinking_from.max(arranged.last_words());
+    }
+    history.unanswered = arranged.unanswered();
+    let mut messages = arranged.messages(thinking_from);
+    limits::images(&mut messages.list, &mut messages.repairs);
+    history.messages = messages.list.into_iter().map(steps::Outgoing::render).collect();
+    history.repairs = messages.repairs.0;
+    history
+}
+
+/// Selects the path of a whole transcript and builds its messages.
+pub fn rebuild_all<'a>(records: &[Record<'a>], limits: &Limits) -> History<'a> {
+    rebuild(&path(records), limits)
+}
+
+impl History<'_> {
+    /// The messages as one JSON array.
+    pub fn to_json(&self) -> String {
+        let size: usize = self.messages.iter().flat_map(|message| &message.blocks).map(|block| block.len() + 1).sum();
+        let mut out = String::with_capacity(size + self.messages.len() * 40 + 2);
+        out.push('[');
+        for (i, message) in self.messages.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            out.push_str("{\"role\":\"");
+            out.push_str(message.role.name());
+            out.push_str("\",\"content\":[");
+            for (j, block) in message.blocks.iter().enumerate() {
+                if j > 0 {
+                    out.push(',');
+                }
+                out.push_str(block);
+            }
+            out.push_str("]}");
+        }
+        out.push(']');
+        out
+    }
+
+    /// A request body. Messages come last, so that a longer conversation only adds to it.
+    pub fn to_request(&self, model: &str, max_tokens: u32) -> String {
+        let mut out = format!("{{\"model\":{},\"max_tokens\":{max_tokens}", json::quote(model));
+        for (name, value) in [("system", &self.system), ("tools", &self.tools)] {
+            if let Some(value) = value {
+                out.push_str(&format!(",\"{name}\":{value}"));
+            }
+        }
+        out.push_str(",\"messages\":");
+        out.push_str(&self.to_json());
+        out.push('}');
+        out
+    }
+
+    /// The same history, independent of the buffer that it was read from.
+    pub fn into_owned(self) -> History<'static> {
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        History {
+            messages: self
+                .messages
+                .into_iter()
+                .map(|message| Message {
+                    role: message.role,
+                    blocks: message.blocks.into_iter().map(|block| Cow::Owned(block.into_owned())).collect(),
+                })
+                .collect(),
+            repairs: self.repairs,
+            system: self.system.map(own),
+            tools: self.tools.map(own),
+            model: self.model.map(own),
+            unanswered: self.unanswered,
+        }
+    }
+}

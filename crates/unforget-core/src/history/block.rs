@@ -1,0 +1,316 @@
+//! Content blocks, one at a time: what the API takes as it is, what must be trimmed, what must stay out.
+//!
+//! A block that the API takes is spliced into the request byte for byte. The tables say which types and
+//! members those are; everything else is put right here and reported. What blocks mean to each other
+//! (calls and results, turns) is for `steps` to know.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+
+use super::repair::{RepairKind, Repairs};
+use super::{MAX_DEPTH, MAX_TEXT, Role};
+use crate::json;
+
+/// Largest image that the API takes, in bytes of its base64 text.
+const MAX_IMAGE: usize = 10 * 1024 * 1024;
+/// Largest side of an image, in pixels.
+const MAX_SIDE: usize = 8000;
+/// How much of an image is decoded to find its size.
+const IMAGE_HEAD: usize = 256 * 1024;
+
+/// A block that can be sent.
+#[derive(Debug, Clone)]
+pub(super) struct Block<'a> {
+    pub(super) json: Cow<'a, str>,
+    pub(super) kind: Kind<'a>,
+    /// The record that it comes from.
+    pub(super) n: u64,
+}
+
+/// What the rest of the history must know about a block.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind<'a> {
+    Text { blank: bool },
+    Thinking,
+    Image { largest_side: usize },
+    ServerUse { id: Cow<'a, str> },
+    ServerResult { id: Cow<'a, str> },
+    Other,
+}
+
+/// A call inside a message's content.
+#[derive(Debug, Clone)]
+pub(super) struct Call<'a> {
+    pub(super) id: Cow<'a, str>,
+    pub(super) name: Cow<'a, str>,
+    pub(super) input: &'a str,
+    pub(super) caller: Option<&'a str>,
+}
+
+/// A result inside a message's content.
+#[derive(Debug, Clone)]
+pub(super) struct Answer<'a> {
+    pub(super) id: Cow<'a, str>,
+    pub(super) content: &'a str,
+    pub(super) is_error: bool,
+}
+
+/// One element of a message's content.
+#[derive(Debug, Clone)]
+pub(super) enum Element<'a> {
+    Block(Block<'a>),
+    Call(Call<'a>),
+    Answer(Answer<'a>),
+}
+
+/// Which members a block may have; `None` for types whose members are not checked.
+fn allowed_members(kind: &str) -> Option<&'static [&'static str]> {
+    match kind {
+        "text" => Some(&["type", "text", "citations"]),
+        "thinking" => Some(&["type", "thinking", "signature"]),
+        "redacted_thinking" => Some(&["type", "data"]),
+        "image" => Some(&["type", "source"]),
+        _ => None,
+    }
+}
+
+/// The elements of a message's content: JSON text of a string, of a list of blocks, or of one block.
+pub(super) fn elements<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Vec<Element<'a>> {
+    if raw.starts_with('"') {
+        return text_block(raw, n, repairs).map(Element::Block).into_iter().collect();
+    }
+    let single;
+    let blocks: &[&str] = match json::elements(raw) {
+        Some(blocks) => {
+            single = blocks;
+            &single
+        }
+        None => &[raw],
+    };
+    blocks.iter().filter_map(|block| element(block, role, n, repairs)).collect()
+}
+
+fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Option<Element<'a>> {
+    if let Some(blank) = plain_text(raw) {
+        return sized_text(Cow::Borrowed(raw), blank, n, repairs).map(Element::Block);
+    }
+    let mut leave_out = |why: String| {
+        repairs.add(n, RepairKind::BlockLeftOut(why));
+        None
+    };
+    let Some(members) = json::members(raw) else { return leave_out("it is not an object".to_owned()) };
+    let text = |name| json::member(&members, name).and_then(json::string);
+    let Some(kind) = text("type") else { return leave_out("it has no type".to_owned()) };
+    let wrong_role = |kind: &str| format!("{kind} in a message of the {}", if role == Role::User { "user" } else { "model" });
+    match (kind.as_ref(), role) {
+        ("tool_use", Role::Assistant) => match (text("id"), text("name"), json::member(&members, "input")) {
+            (Some(id), Some(name), Some(input)) if !id.is_empty() && !name.is_empty() => {
+                Some(Element::Call(Call { id, name, input, caller: json::member(&members, "caller") }))
+            }
+            _ => leave_out("a tool_use without id, name or input".to_owned()),
+        },
+        ("tool_result", Role::User) => match text("tool_use_id") {
+            Some(id) if !id.is_empty() => Some(Element::Answer(Answer {
+                id,
+                content: json::member(&members, "content").unwrap_or("\"\""),
+                is_error: json::member(&members, "is_error") == Some("true"),
+            })),
+            _ => leave_out("a tool_result without tool_use_id".to_owned()),
+        },
+        ("text", _) => match json::member(&members, "text") {
+            Some(value) if value.starts_with('"') => {
+                let blank = json::string(value).is_none_or(|text| text.trim().is_empty());
+                let trimmed = trim(raw, &members, n, repairs);
+                sized_text(trimmed, blank, n, repairs).map(Element::Block)
+            }
+            _ => leave_out("a text block without text".to_owned()),
+        },
+        ("thinking", Role::Assistant) => {
+            let signed = text("signature").is_some_and(|signature| !signature.is_empty());
+            if !signed || text("thinking").is_none() {
+                return leave_out("thinking without a signature".to_owned());
+            }
+            Some(Element::Block(Block { json: trim(raw, &members, n, repairs), kind: Kind::Thinking, n }))
+        }
+        ("redacted_thinking", Role::Assistant) => {
+            if text("data").is_none() {
+                return leave_out("redacted thinking without data".to_owned());
+            }
+            Some(Element::Block(Block { json: trim(raw, &members, n, repairs), kind: Kind::Thinking, n }))
+        }
+        ("image", Role::User) => Some(Element::Block(image(raw, &members, n, repairs))),
+        ("document" | "search_result", Role::User) | ("compaction", Role::Assistant) => {
+            Some(Element::Block(whole(raw, &members, Kind::Other, n, repairs)))
+        }
+        ("server_tool_use", Role::Assistant) => match (text("id"), json::member(&members, "input")) {
+            (Some(id), Some(input)) if is_server_id(&id) && input.starts_with('{') && text("name").is_some() => {
+                Some(Element::Block(whole(raw, &members, Kind::ServerUse { id }, n, repairs)))
+            }
+            _ => leave_out("a server_tool_use without a proper id, name or input".to_owned()),
+        },
+        (other, Role::Assistant) if other.ends_with("_tool_result") => match text("tool_use_id") {
+            Some(id) => Some(Element::Block(whole(raw, &members, Kind::ServerResult { id }, n, repairs))),
+            None => leave_out(format!("a {other} without tool_use_id")),
+        },
+        ("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document" | "search_result" | "compaction" | "server_tool_use", _) => {
+            leave_out(wrong_role(&kind))
+        }
+        (other, _) => leave_out(format!("unknown type {other}")),
+    }
+}
+
+/// A text block from JSON text of a string.
+fn text_block<'a>(quoted: &str, n: u64, repairs: &mut Repairs) -> Option<Block<'a>> {
+    let blank = json::string(quoted).is_none_or(|text| text.trim().is_empty());
+    sized_text(Cow::Owned(format!("{{\"type\":\"text\",\"text\":{quoted}}}")), blank, n, repairs)
+}
+
+/// A text block from any text.
+pub(super) fn note<'a>(text: &str, n: u64) -> Block<'a> {
+    let json = format!("{{\"type\":\"text\",\"text\":{}}}", json::quote(text));
+    Block { json: Cow::Owned(json), kind: Kind::Text { blank: false }, n }
+}
+
+/// Whether the block is exactly `{"type":"text","text":"…"}`, and if so, whether the text is blank.
+///
+/// Nearly all blocks are; this spares them a parse.
+fn plain_text(raw: &str) -> Option<bool> {
+    let rest = raw.strip_prefix("{\"type\":\"text\",\"text\":\"")?;
+    let end = string_end(rest.as_bytes())?;
+    if &rest[end..] != "\"}" {
+        return None;
+    }
+    Some(match rest.as_bytes().first() {
+        Some(b'"') => true,
+        Some(byte) if byte.is_ascii_graphic() && *byte != b'\\' => false,
+        _ => json::string(&raw["{\"type\":\"text\",\"text\":".len()..raw.len() - 1]).is_none_or(|text| text.trim().is_empty()),
+    })
+}
+
+/// Index of the quotation mark that ends a JSON string, given what follows the first one.
+fn string_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Leaves out an empty text block, shortens a huge one, and makes any other sendable.
+fn sized_text<'a>(raw: Cow<'a, str>, blank: bool, n: u64, repairs: &mut Repairs) -> Option<Block<'a>> {
+    if blank && json::member(&json::members(&raw)?, "text") == Some("\"\"") {
+        repairs.add(n, RepairKind::Empty);
+        return None;
+    }
+    if raw.len() > MAX_TEXT {
+        let text = json::member(&json::members(&raw)?, "text").and_then(json::string).unwrap_or_default().into_owned();
+        repairs.add(n, RepairKind::Shortened { bytes: text.len() as u64 });
+        return Some(note(&shorten(&text), n));
+    }
+    Some(Block { json: sendable(raw), kind: Kind::Text { blank }, n })
+}
+
+/// Head and tail of a text that is too long to send.
+pub(super) fn shorten(text: &str) -> String {
+    let keep = MAX_TEXT / 8;
+    let head = text.floor_char_boundary(keep);
+    let tail = text.ceil_char_boundary(text.len() - keep.min(text.len()));
+    if head >= tail {
+        return text.to_owned();
+    }
+    format!(
+        "{}\n\n[... {} of {} bytes are not shown here; the transcript has them ...]\n\n{}",
+        &text[..head],
+        tail - head,
+        text.len(),
+        &text[tail..]
+    )
+}
+
+pub(super) fn sendable(raw: Cow<'_, str>) -> Cow<'_, str> {
+    match raw {
+        Cow::Borrowed(text) => json::sendable(text),
+        Cow::Owned(text) => match json::sendable(&text) {
+            Cow::Borrowed(_) => Cow::Owned(text),
+            Cow::Owned(changed) => Cow::Owned(changed),
+        },
+    }
+}
+
+/// The block without members that the API does not take; unchanged if there are none.
+fn trim<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs: &mut Repairs) -> Cow<'a, str> {
+    let kind = json::member(members, "type").and_then(json::string).unwrap_or_default();
+    let allowed = allowed_members(&kind);
+    let takes = |name: &str| name != "cache_control" && allowed.is_none_or(|allowed| allowed.contains(&name));
+    let twice = |at: usize| members[..at].iter().any(|(name, _)| *name == members[at].0);
+    let clean = members.iter().all(|(name, _)| takes(name)) && !(0..members.len()).any(twice);
+    if clean {
+        return sendable(Cow::Borrowed(raw));
+    }
+    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_ref()).filter(|name| !takes(name)).collect();
+    names.dedup();
+    repairs.add(n, RepairKind::MembersLeftOut(names.join(", ")));
+    let mut kept: Vec<(&str, &str)> = Vec::new();
+    for (name, value) in members {
+        kept.retain(|(earlier, _)| earlier != name);
+        if takes(name) {
+            kept.push((name, value));
+        }
+    }
+    let kept: Vec<String> = kept.iter().map(|(name, value)| format!("{}:{value}", json::quote(name))).collect();
+    sendable(Cow::Owned(format!("{{{}}}", kept.join(","))))
+}
+
+/// A block that is sent as it is, unless it is nested too deeply or too long.
+fn whole<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], kind: Kind<'a>, n: u64, repairs: &mut Repairs) -> Block<'a> {
+    if json::deeper_than(raw, MAX_DEPTH) {
+        repairs.add(n, RepairKind::TooDeep);
+        return note("[content nested too deeply to be sent]", n);
+    }
+    Block { json: trim(raw, members, n, repairs), kind, n }
+}
+
+fn image<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs: &mut Repairs) -> Block<'a> {
+    let mut replace = |why: String| {
+        let text = format!("[image not sent: {why}]");
+        repairs.add(n, RepairKind::ImageReplaced(why));
+        note(&text, n)
+    };
+    let Some(source) = json::member(members, "source").and_then(json::members) else {
+        return replace("it has no source".to_owned());
+    };
+    let data = json::member(&source, "data").and_then(json::string);
+    let is_base64 = json::member(&source, "type").and_then(json::string).as_deref() == Some("base64");
+    let mut largest_side = 0;
+    match (is_base64, data) {
+        (true, None) => return replace("it has no data".to_owned()),
+        (true, Some(data)) if data.len() > MAX_IMAGE => return replace(format!("{} bytes, over the limit of 10 MB", data.len())),
+        (true, Some(data)) => largest_side = side(&data),
+        (false, _) => {}
+    }
+    if largest_side > MAX_SIDE {
+        return replace(format!("{largest_side} pixels wide or high, over the limit of {MAX_SIDE}"));
+    }
+    if json::deeper_than(raw, MAX_DEPTH) {
+        return replace("nested too deeply".to_owned());
+    }
+    Block { json: trim(raw, members, n, repairs), kind: Kind::Image { largest_side }, n }
+}
+
+/// The larger of an image's width and height; 0 if it cannot be told.
+fn side(base64_text: &str) -> usize {
+    let head = &base64_text.as_bytes()[..base64_text.len().min(IMAGE_HEAD)];
+    let head = &head[..head.len() / 4 * 4];
+    let decoded = base64::engine::general_purpose::STANDARD.decode(head).unwrap_or_default();
+    imagesize::blob_size(&decoded).map_or(0, |size| size.width.max(size.height))
+}
+
+fn is_server_id(id: &str) -> bool {
+    id.strip_prefix("srvtoolu_").is_some_and(|rest| {
+        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}

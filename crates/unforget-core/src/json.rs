@@ -1,0 +1,222 @@
+//! Small things about JSON text that is kept as text.
+//!
+//! Bodies are never parsed into trees and printed again: that would change numbers, key order and
+//! escapes. What must be looked at is decoded for looking; what must be changed is changed in place.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+use serde_json::value::RawValue;
+
+use crate::stamp;
+
+/// The string behind raw JSON text; `None` if it is not a string. Lone surrogates become U+FFFD.
+pub fn string(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(&without_lone_surrogates(raw)).ok().map(Cow::Owned)
+}
+
+/// A whole number that is not negative.
+pub fn number(raw: &str) -> Option<u64> {
+    raw.parse().ok()
+}
+
+/// JSON text of a string. Control, bidirectional and line-separating characters are escaped, so that
+/// neither `cat` nor a program that splits on Unicode line ends is led astray.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            character if needs_care(character) => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            character => out.push(character),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Whether a character can change how a terminal or an editor shows its neighbours.
+pub fn needs_care(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Whether raw JSON text nests deeper than `limit`.
+pub fn deeper_than(raw: &str, limit: usize) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in raw.bytes() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > limit {
+                    return true;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Raw JSON text as an API takes it: lone surrogates and NUL escapes become `\ufffd`, all else stays.
+pub fn sendable(raw: &str) -> Cow<'_, str> {
+    if memmem::find(raw.as_bytes(), b"\\u").is_none() { Cow::Borrowed(raw) } else { replace_escapes(raw, true) }
+}
+
+fn without_lone_surrogates(raw: &str) -> Cow<'_, str> {
+    replace_escapes(raw, false)
+}
+
+fn replace_escapes(raw: &str, nul_too: bool) -> Cow<'_, str> {
+    let bytes = raw.as_bytes();
+    let unit = |at: usize| -> Option<u32> {
+        let digits = raw.get(at + 2..at + 6).filter(|_| bytes.get(at..at + 2) == Some(b"\\u".as_slice()))?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
+        let start = at + found;
+        at = start + 2;
+        let Some(code) = unit(start) else { continue };
+        at = start + 6;
+        let bad = match code {
+            0xd800..=0xdbff => {
+                let paired = unit(at).is_some_and(|low| (0xdc00..=0xdfff).contains(&low));
+                at += if paired { 6 } else { 0 };
+                !paired
+            }
+            0xdc00..=0xdfff => true,
+            0 => nul_too,
+            _ => false,
+        };
+        if bad {
+            out.push_str(&raw[copied..start]);
+            out.push_str("\\ufffd");
+            copied = start + 6;
+        }
+        at = at.min(bytes.len());
+    }
+    if copied == 0 {
+        return Cow::Borrowed(raw);
+    }
+    out.push_str(&raw[copied..]);
+    Cow::Owned(out)
+}
+
+/// The elements of raw JSON array text; `None` if it is not an array.
+pub fn elements(raw: &str) -> Option<Vec<&str>> {
+    if !raw.starts_with('[') {
+        return None;
+    }
+    let elements: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+    Some(elements.into_iter().map(RawValue::get).collect())
+}
+
+/// The members of raw JSON object text, in order; `None` if it is not an object.
+pub fn members(raw: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
+    struct Members;
+    impl<'de> serde::de::Visitor<'de> for Members {
+        type Value = Vec<(Cow<'de, str>, &'de str)>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some(name) = map.next_key::<&RawValue>()? {
+                let value = map.next_value::<&RawValue>()?;
+                members.push((string(name.get()).unwrap_or_default(), value.get()));
+            }
+            Ok(members)
+        }
+    }
+    if !raw.starts_with('{') {
+        return None;
+    }
+    serde::Deserializer::deserialize_map(&mut serde_json::Deserializer::from_str(raw), Members).ok()
+}
+
+/// The last member of that name, as a reader that lets the last one win sees it.
+pub fn member<'a>(members: &[(Cow<'a, str>, &'a str)], name: &str) -> Option<&'a str> {
+    members.iter().rev().find(|(candidate, _)| candidate == name).map(|(_, value)| *value)
+}
+
+/// Milliseconds since the epoch of a `ts` value: RFC 3339 text or seconds as a number.
+pub fn timestamp_ms(raw: &str) -> Option<i64> {
+    if let Some(text) = string(raw) {
+        return stamp::parse_rfc3339(&text);
+    }
+    let seconds: f64 = raw.parse().ok()?;
+    // Beyond these bounds it is no time of day that anyone lived through.
+    (0.0..1e11).contains(&seconds).then_some((seconds * 1000.0) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lone_surrogates_and_nul_escapes_are_replaced() {
+        for (raw, want) in [
+            (r#""plain""#, r#""plain""#),
+            (r#""\ud83d""#, r#""\ufffd""#),
+            (r#""\ud83d\ude00""#, r#""\ud83d\ude00""#),
+            (r#""\ude00\ud83d""#, r#""\ufffd\ufffd""#),
+            (r#""\ud83d\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (r#""\\ud83d""#, r#""\\ud83d""#),
+            (r#""\\\ud83d\u0000""#, r#""\\\ufffd\ufffd""#),
+            (r#""\u0041é\n""#, r#""\u0041é\n""#),
+        ] {
+            assert_eq!(sendable(raw), want);
+        }
+    }
+
+    #[test]
+    fn a_string_with_a_lone_surrogate_can_still_be_shown() {
+        assert_eq!(string(r#""x\ud83d""#).as_deref(), Some("x\u{fffd}"));
+        assert_eq!(string(r#""a\u0000b""#).as_deref(), Some("a\0b"));
+        assert_eq!(string("12"), None);
+    }
+
+    #[test]
+    fn quoting_hides_controls_and_survives_a_round_trip() {
+        let text = "a\u{1b}[2J\u{202e}\u{85}\u{2028}\"\\\n日本語";
+        let quoted = quote(text);
+        assert_eq!(string(&quoted).as_deref(), Some(text));
+        assert!(!quoted.chars().any(needs_care));
+    }
+
+    #[test]
+    fn depth_ignores_brackets_in_strings() {
+        assert!(!deeper_than(r#"{"a":"[[[[\"[[["}"#, 2));
+        assert!(deeper_than("[[[1]]]", 2));
+    }
+
+    #[test]
+    fn members_keep_order_and_duplicates() {
+        let members = members(r#"{"b":1,"a":{"x":2},"b":3}"#).unwrap();
+        assert_eq!(members.iter().map(|(name, value)| (name.as_ref(), *value)).collect::<Vec<_>>(), [("b", "1"), ("a", r#"{"x":2}"#), ("b", "3")]);
+        assert_eq!(member(&members, "b"), Some("3"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Where things are. The only module that knows.
+//!
+//! ```text
+//! agents/<agent>/sessions.json            readable snapshot of that agent's sessions
+//! agents/<agent>/sessions/<id>.jsonl      a transcript
+//! agents/<agent>/sessions/<id>.torn-<n>   bytes that a crash left half-written
+//! blobs/<xx>/<sha256>                     payloads too large for a line
+//! trash/<agent>/<id>.jsonl                a deleted transcript, with its torn pieces
+//! trash/<agent>/<id>.deleted              when it was deleted
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use crate::encode;
+use crate::stamp::SessionId;
+
+/// The directory that holds one directory per agent.
+pub const AGENTS: &str = "agents";
+/// The directory of deleted sessions.
+pub const TRASH: &str = "trash";
+/// The directory of payloads.
+pub const BLOBS: &str = "blobs";
+
+const TRANSCRIPT: &str = "jsonl";
+const RECEIPT: &str = "deleted";
+
+/// An agent's directory name, which may differ from the agent's name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AgentDir(String);
+
+impl AgentDir {
+    /// The directory of an agent.
+    pub fn of(agent: &str) -> Self {
+        Self(encode::file_name(agent))
+    }
+
+    /// A directory found on disk.
+    pub fn found(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// The agent's name, unless it is hashed.
+    pub fn agent(&self) -> Option<String> {
+        encode::decode_file_name(&self.0)
+    }
+
+    /// The directory's name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Where the agent's transcripts are.
+    pub fn sessions(&self) -> PathBuf {
+        Path::new(AGENTS).join(&self.0).join("sessions")
+    }
+
+    /// A session's transcript.
+    pub fn transcript(&self, id: &SessionId) -> PathBuf {
+        self.sessions().join(format!("{id}.{TRANSCRIPT}"))
+    }
+
+    /// The agent's snapshot.
+    pub fn snapshot(&self) -> PathBuf {
+        Path::new(AGENTS).join(&self.0).join("sessions.json")
+    }
+
+    /// Where the agent's deleted sessions are.
+    pub fn trash(&self) -> PathBuf {
+        Path::new(TRASH).join(&self.0)
+    }
+
+    /// A deleted session's transcript.
+    pub fn trashed(&self, id: &SessionId) -> PathBuf {
+        self.trash().join(format!("{id}.{TRANSCRIPT}"))
+    }
+
+    /// When a session was deleted.
+    pub fn receipt(&self, id: &SessionId) -> PathBuf {
+        self.trash().join(format!("{id}.{RECEIPT}"))
+    }
+}
+
+/// A payload's file.
+pub fn blob(sha256: &str) -> PathBuf {
+    Path::new(BLOBS).join(sha256.get(..2).unwrap_or("00")).join(sha256)
+}
+
+/// The session whose transcript has this file name.
+pub fn transcript_id(name: &str) -> Option<SessionId> {
+    SessionId::parse(name.strip_suffix(&format!(".{TRANSCRIPT}"))?)
+}
+
+/// Whether a file holds torn bytes of that session.
+pub fn is_torn_piece(name: &str, id: &SessionId) -> bool {
+    name.strip_prefix(id.as_str()).is_some_and(|rest| rest.starts_with(".torn-"))
+}

@@ -1,0 +1,36 @@
+//! The local truth of unforget: durable logs, records, keys, folds and the store.
+//!
+//! Two layers. The line layer ([`medium`], [`log`], [`reader`], [`lines`], [`frontier`]) knows bytes, order,
+//! durability and digests, and no meaning. The record layer ([`record`], [`scan`], [`history`]) gives lines
+//! meaning, in pure functions. [`store`] puts both together with [`key`]s, [`blob`]s and a directory layout.
+//!
+//! Reading is total: it yields a value and a [`report`]. Writing is strict: it yields a `Result`, and `Ok`
+//! means that the bytes are safe. Nothing here reads the environment, asks a clock that was not handed in,
+//! starts a thread or opens a socket.
+
+#![warn(missing_docs)]
+
+pub mod blob;
+pub mod encode;
+pub mod error;
+pub mod frontier;
+pub mod history;
+pub mod json;
+pub mod key;
+pub mod layout;
+pub mod lines;
+pub mod log;
+pub mod medium;
+pub mod reader;
+pub mod recent;
+pub mod record;
+pub mod report;
+pub mod scan;
+pub mod session;
+pub mod snapshot;
+pub mod stamp;
+pub mod store;
+pub mod summary;
+pub mod tokens;
+
+pub use error::{Change, Error, Result};

@@ -1,0 +1,311 @@
+//! The real file system, beneath one root directory.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+
+use super::{Access, FileKind, Handle, Medium, Stat, parent};
+
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// The real file system, beneath one root directory.
+///
+/// The root is opened on first use and created only by the first operation that writes, so reading from a
+/// store that does not exist finds nothing and leaves nothing behind.
+#[derive(Debug)]
+pub struct Os {
+    root: PathBuf,
+    directory: OnceLock<OwnedFd>,
+}
+
+impl Os {
+    /// A medium beneath `root`, which may not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), directory: OnceLock::new() }
+    }
+
+    fn directory(&self) -> io::Result<&OwnedFd> {
+        if let Some(directory) = self.directory.get() {
+            return Ok(directory);
+        }
+        let opened = rustix::fs::open(
+            &self.root,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok(self.directory.get_or_init(|| opened))
+    }
+
+    fn create_root(&self) -> io::Result<()> {
+        let mut missing = Vec::new();
+        for ancestor in self.root.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+            match rustix::fs::stat(ancestor) {
+                Ok(_) => break,
+                Err(rustix::io::Errno::NOENT) => missing.push(ancestor.to_path_buf()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for path in missing.into_iter().rev() {
+            ignore_exists(rustix::fs::mkdir(&path, Mode::from_raw_mode(DIRECTORY_MODE)))?;
+            if let Some(above) = path.parent() {
+                let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+                let opened = rustix::fs::open(above, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+                rustix::fs::fsync(opened)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_beneath(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        let relative = checked(path)?;
+        let directory = self.directory()?;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::ResolveFlags;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            match rustix::fs::openat2(directory, relative, flags, mode, resolve) {
+                // Kernels before 5.6 and some sandboxes lack openat2; the last component is guarded all the same.
+                Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
+                Err(rustix::io::Errno::LOOP) => return Err(symlink_refused(path)),
+                other => return Ok(other?),
+            }
+        }
+        match rustix::fs::openat(directory, relative, flags, mode) {
+            Err(rustix::io::Errno::LOOP) => Err(symlink_refused(path)),
+            other => Ok(other?),
+        }
+    }
+
+    /// The directory that holds `path`, opened, and the name in it.
+    fn parent_of<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p std::ffi::OsStr)> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let directory = self.open_beneath(parent(path), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        Ok((directory, name))
+    }
+}
+
+/// Refuses absolute paths and `..`; the empty path is the root.
+fn checked(path: &Path) -> io::Result<&Path> {
+    if path.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("`{}` leaves the store", path.display()),
+        ));
+    }
+    Ok(if path.as_os_str().is_empty() { Path::new(".") } else { path })
+}
+
+fn symlink_refused(path: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("`{}` is or goes through a symbolic link, which a store never follows", path.display()),
+    )
+}
+
+fn ignore_exists(result: rustix::io::Result<()>) -> io::Result<()> {
+    match result {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Medium for Os {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn Handle>> {
+        let flags = match access {
+            // A FIFO or device in place of a transcript must not block or act; it is refused below.
+            Access::Read => OFlags::RDONLY | OFlags::NONBLOCK,
+            Access::Append => OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK,
+            Access::CreateNew => OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
+        };
+        // `openat2` refuses a mode where nothing is created.
+        let mode = if access == Access::CreateNew { Mode::from_raw_mode(FILE_MODE) } else { Mode::empty() };
+        let file = File::from(self.open_beneath(path, flags, mode)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("`{}` is not a regular file", path.display()),
+            ));
+        }
+        Ok(Box::new(OsFile(file)))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        let opened = self.open_beneath(path, OFlags::PATH, Mode::empty())?;
+        Ok(convert(&File::from(opened).metadata()?))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<(String, FileKind)>> {
+        let opened = self.open_beneath(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&opened)? {
+            let entry = entry?;
+            // Names that are not UTF-8 were not written by a store and match none of its names.
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                rustix::fs::FileType::RegularFile => FileKind::File,
+                rustix::fs::FileType::Directory => FileKind::Directory,
+                rustix::fs::FileType::Unknown => match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+                        rustix::fs::FileType::RegularFile => FileKind::File,
+                        rustix::fs::FileType::Directory => FileKind::Directory,
+                        _ => FileKind::Other,
+                    },
+                    Err(rustix::io::Errno::NOENT) => continue,
+                    Err(error) => return Err(error.into()),
+                },
+                _ => FileKind::Other,
+            };
+            entries.push((name.to_owned(), kind));
+        }
+        Ok(entries)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        if self.directory.get().is_none() {
+            self.create_root()?;
+        }
+        let mut so_far = PathBuf::new();
+        for part in checked(dir)?.components() {
+            let above = so_far.clone();
+            so_far.push(part);
+            match self.stat(&so_far) {
+                Ok(stat) if stat.kind == FileKind::Directory => {}
+                Ok(_) => {
+                    let message = format!("`{}` is not a directory", so_far.display());
+                    return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let (directory, name) = self.parent_of(&so_far)?;
+                    ignore_exists(rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(DIRECTORY_MODE)))?;
+                }
+                Err(error) => return Err(error),
+            }
+            // Also where it exists: whoever made it may have died before this.
+            self.sync_dir(&above)?;
+        }
+        Ok(())
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((from_dir, from_name), (to_dir, to_name)) = (self.parent_of(from)?, self.parent_of(to)?);
+        Ok(rustix::fs::renameat(from_dir, from_name, to_dir, to_name)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((from_dir, from_name), (to_dir, to_name)) = (self.parent_of(from)?, self.parent_of(to)?);
+        match rustix::fs::renameat_with(&from_dir, from_name, &to_dir, to_name, RenameFlags::NOREPLACE) {
+            // Not every file system knows the flag: a hard link refuses an existing name just as atomically.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                rustix::fs::linkat(&from_dir, from_name, &to_dir, to_name, AtFlags::empty())?;
+                Ok(rustix::fs::unlinkat(&from_dir, from_name, AtFlags::empty())?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let (directory, name) = self.parent_of(path)?;
+        Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let opened = self.open_beneath(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        Ok(rustix::fs::fsync(opened)?)
+    }
+
+    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let opened = self.open_beneath(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
+        Ok(rustix::fs::fchmod(opened, Mode::from_raw_mode(mode))?)
+    }
+
+    fn lock_holder(&self, stat: &Stat) -> Option<String> {
+        let (device, inode) = stat.identity;
+        let device = format!("{:02x}:{:02x}", rustix::fs::major(device), rustix::fs::minor(device));
+        let locks = read_proc(Path::new("/proc/locks"))?;
+        // `1: FLOCK  ADVISORY  WRITE 4321 fd:00:1234567 0 EOF`; a line with `->` waits for the lock.
+        let pid = locks.lines().filter(|line| !line.contains("->")).find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (pid, file) = (fields.get(4)?, fields.get(5)?);
+            let (on_device, on_inode) = file.rsplit_once(':')?;
+            (fields.get(1) == Some(&"FLOCK") && on_device == device && on_inode == inode.to_string())
+                .then(|| (*pid).to_owned())
+        })?;
+        let name = read_proc(&Path::new("/proc").join(&pid).join("comm")).unwrap_or_default();
+        Some(match name.trim() {
+            "" => format!("process {pid}"),
+            name => format!("process {pid} ({name})"),
+        })
+    }
+
+    fn root(&self) -> PathBuf {
+        self.root.clone()
+    }
+}
+
+fn read_proc(path: &Path) -> Option<String> {
+    use std::io::Read as _;
+    let opened = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut text = String::new();
+    File::from(opened).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn convert(metadata: &std::fs::Metadata) -> Stat {
+    Stat {
+        identity: (metadata.dev(), metadata.ino()),
+        links: metadata.nlink(),
+        len: metadata.len(),
+        modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
+        mode: metadata.mode() & 0o7777,
+        kind: if metadata.is_file() {
+            FileKind::File
+        } else if metadata.is_dir() {
+            FileKind::Directory
+        } else {
+            FileKind::Other
+        },
+    }
+}
+
+#[derive(Debug)]
+struct OsFile(File);
+
+impl Handle for OsFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(convert(&self.0.metadata()?))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! What a line means.
+//!
+//! A [`Record`] borrows its line: the envelope is decoded, bodies stay as the bytes they are. Version 1 is
+//! the native format (docs/format.md); lines without `"v"` are version 0, the records of both tutorials,
+//! and get their number and parent from their place in the file. A type or version that is not known
+//! here is [`Body::Unknown`]: kept, shown, exported byte for byte, and never sent to a model.
+//!
+//! Parsing is one pass over the line. Nothing here reads files or decides what a conversation is.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::json;
+
+mod draft;
+pub use draft::{Draft, Envelope};
+pub(crate) use draft::checksum;
+
+/// Length of `,"crc":"1a2b3c4d"}`.
+pub(crate) const CRC_TAIL: usize = draft::CRC_MEMBER.len() + 10;
+
+/// The version that this program writes.
+pub const VERSION: u64 = 1;
+
+/// What a line means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record<'a> {
+    /// Where the line begins in its file.
+    pub offset: u64,
+    /// The line, without its line feed.
+    pub raw: &'a str,
+    /// Format version; 0 for the tutorials' records.
+    pub version: u64,
+    /// The record's number, which is its id.
+    pub n: u64,
+    /// The record that this one follows.
+    pub parent: Parent,
+    /// When it was written, as it says; information, never order.
+    pub ts: Option<&'a str>,
+    /// Checksum of this line chained to the one before it.
+    pub crc: Option<u32>,
+    /// JSON pointers of the payloads that are in the blob store.
+    pub blobs: Vec<Cow<'a, str>>,
+    /// What it says.
+    pub body: Body<'a>,
+}
+
+/// What a record follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parent {
+    /// The record with this number.
+    Record(u64),
+    /// The record before it in the file (version 0).
+    Previous,
+    /// Nothing: the record is about the session, not a step of the conversation.
+    Nothing,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body<'a> {
+    /// The header: which session this is.
+    Session(Header<'a>),
+    /// Words of the user: JSON text of a string or of content blocks.
+    User {
+        /// The content.
+        content: &'a str,
+    },
+    /// Words of the model: JSON text of a string or of content blocks.
+    Assistant {
+        /// The content.
+        content: &'a str,
+        /// The API message that it is part of.
+        msg: Option<Cow<'a, str>>,
+        /// The model that said it.
+        model: Option<Cow<'a, str>>,
+    },
+    /// The model calls a tool.
+    ToolUse(ToolUse<'a>),
+    /// What came back.
+    ToolResult(ToolResult<'a>),
+    /// Everything before `first_kept` is replaced by a summary in what the model sees.
+    Compaction {
+        /// The summary.
+        summary: Cow<'a, str>,
+        /// The first record that stays verbatim; none if only what follows does.
+        first_kept: Option<u64>,
+    },
+    /// System prompt, tools or model from here on.
+    Context {
+        /// JSON text of the system prompt.
+        system: Option<&'a str>,
+        /// JSON text of the tool definitions.
+        tools: Option<&'a str>,
+        /// The model's name.
+        model: Option<Cow<'a, str>>,
+    },
+    /// The end, or a state, of a turn.
+    Turn {
+        /// `done`, `aborted`, ...
+        state: Cow<'a, str>,
+        /// JSON text of the usage that the API reported.
+        usage: Option<&'a str>,
+    },
+    /// Something failed; shown to people, never to the model.
+    Error {
+        /// What was said.
+        message: Cow<'a, str>,
+    },
+    /// A tool call waits for a person, or a person answered.
+    Approval {
+        /// The call.
+        tool_use_id: Cow<'a, str>,
+        /// `pending`, `allowed` or `denied`.
+        state: Cow<'a, str>,
+    },
+    /// The conversation goes on from another record.
+    Head {
+        /// That record; none for the very beginning.
+        to: Option<u64>,
+    },
+    /// A name for a record.
+    Label {
+        /// That record.
+        to: Option<u64>,
+        /// The name.
+        name: Cow<'a, str>,
+    },
+    /// The session's title.
+    Title {
+        /// The title.
+        title: Cow<'a, str>,
+    },
+    /// A type or version that is not known here.
+    Unknown {
+        /// The type's name.
+        kind: Cow<'a, str>,
+    },
+    /// A known type that lacks something, or has it in the wrong form.
+    Invalid {
+        /// The type's name.
+        kind: Cow<'a, str>,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+/// The header of a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Header<'a> {
+    /// The session's id.
+    pub id: Option<Cow<'a, str>>,
+    /// Its key.
+    pub key: Option<Cow<'a, str>>,
+    /// The label that it was created with.
+    pub label: Option<Cow<'a, str>>,
+    /// JSON text: where it was imported or forked from.
+    pub origin: Option<&'a str>,
+}
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolUse<'a> {
+    /// The call's id.
+    pub id: Cow<'a, str>,
+    /// The tool.
+    pub name: Cow<'a, str>,
+    /// JSON text of the arguments; an object unless they were cut off.
+    pub input: &'a str,
+    /// The API message that the call is part of.
+    pub msg: Option<Cow<'a, str>>,
+    /// JSON text of the block's `caller`, which newer API versions add.
+    pub caller: Option<&'a str>,
+}
+
+/// What a tool gave back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResult<'a> {
+    /// The call's id.
+    pub id: Cow<'a, str>,
+    /// JSON text of what came back: a string, content blocks, or anything else.
+    pub content: &'a str,
+    /// Whether the tool failed.
+    pub is_error: bool,
+    /// Whether it stands in for a result that was never saved.
+    pub is_repair: bool,
+}
+
+impl<'a> Record<'a> {
+    /// Decodes a line; `place` is its number if it does not carry one.
+    pub fn parse(raw: &'a str, offset: u64, place: u64) -> Result<Self, serde_json::Error> {
+        let fields: Fields<'a> = serde_json::from_str(raw)?;
+        let version = fields.number(Field::V).unwrap_or(0);
+        let kind = fields.text(Field::Type).unwrap_or_default();
+        let body = if version > VERSION { Body::Unknown { kind } } else { fields.body(kind) };
+        let parent = match (version, fields.number(Field::Parent)) {
+            (0, _) => Parent::Previous,
+            (_, Some(parent)) => Parent::Record(parent),
+            (_, None) => Parent::Nothing,
+        };
+        let blobs = match fields.get(Field::Blobs).filter(|_| version > 0).and_then(json::elements) {
+            Some(pointers) => pointers.into_iter().filter_map(json::string).collect(),
+            None => Vec::new(),
+        };
+        Ok(Self {
+            offset,
+            raw,
+            version,
+            n: fields.number(Field::N).filter(|_| version > 0).unwrap_or(place),
+            parent,
+            ts: fields.get(Field::Ts).or(fields.get(Field::Created)),
+            crc: fields.text(Field::Crc).filter(|_| version > 0).and_then(|hex| u32::from_str_radix(&hex, 16).ok()),
+            blobs,
+            body,
+        })
+    }
+
+    /// Whether the record is a step of the conversation, one that a head can stand on.
+    pub fn is_step(&self) -> bool {
+        // A header that was added later, because the first one was lost, is no step.
+        self.parent != Parent::Nothing || (self.n == 0 && matches!(self.body, Body::Session(_)))
+    }
+
+    /// The type's name as it stands in the line.
+    pub fn kind(&self) -> &str {
+        match &self.body {
+            Body::Session(_) => "session",
+            Body::User { .. } => "user",
+            Body::Assistant { .. } => "assistant",
+            Body::ToolUse(_) => "tool_use",
+            Body::ToolResult(_) => "tool_result",
+            Body::Compaction { .. } => "compaction",
+            Body::Context { .. } => "context",
+            Body::Turn { .. } => "turn",
+            Body::Error { .. } => "error",
+            Body::Approval { .. } => "approval",
+            Body::Head { .. } => "head",
+            Body::Label { .. } => "label",
+            Body::Title { .. } => "title",
+            Body::Unknown { kind } | Body::Invalid { kind, .. } => kind,
+        }
+    }
+
+    /// When it was written, in milliseconds since the epoch.
+    pub fn time_ms(&self) -> Option<i64> {
+        self.ts.and_then(json::timestamp_ms)
+    }
+}
+
+macro_rules! fields {
+    ($($variant:ident $name:literal,)*) => {
+        /// The members of a line that mean something to this program.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        enum Field { $($variant),* }
+        const FIELD_COUNT: usize = [$(Field::$variant),*].len();
+        fn field(name: &str) -> Option<Field> {
+            match name { $($name => Some(Field::$variant),)* _ => None }
+        }
+    };
+}
+fields! {
+    V "v", N "n", Parent "parent", Type "type", Ts "ts", Crc "crc", Blobs "blobs",
+    Content "content", Msg "msg", Model "model", ToolUseId "tool_use_id", Name "name", Input "input", Caller "caller",
+    Output "output", IsError "is_error", Repair "repair", Id "id", Key "key", Created "created", Label "label", Origin "origin",
+    State "state", Usage "usage", Summary "summary", FirstKept "first_kept", To "to", Title "title", Message "message",
+    System "system", Tools "tools",
+}
+
+/// The known members of one line, as raw text; of members with the same name, the last one wins.
+struct Fields<'a> {
+    values: [Option<&'a str>; FIELD_COUNT],
+}
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Line;
+        impl<'de> Visitor<'de> for Line {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut values = [None; FIELD_COUNT];
+                while let Some(Name(known)) = map.next_key()? {
+                    match known {
+                        Some(field) => {
+                            let value: &RawValue = map.next_value()?;
+                            values[field as usize] = Some(value.get()).filter(|text| *text != "null");
+                        }
+                        None => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(Fields { values })
+            }
+        }
+        deserializer.deserialize_map(Line)
+    }
+}
+
+struct Name(Option<Field>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Name;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
+                Ok(Name(field(name)))
+            }
+            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name, E> {
+                Ok(Name(std::str::from_utf8(name).ok().and_then(field)))
+            }
+        }
+        // As bytes, because a name with a lone surrogate is a name that is not known, not an error.
+        deserializer.deserialize_bytes(Text)
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn get(&self, field: Field) -> Option<&'a str> {
+        self.values[field as usize]
+    }
+
+    fn text(&self, field: Field) -> Option<Cow<'a, str>> {
+        self.get(field).and_then(json::string)
+    }
+
+    fn number(&self, field: Field) -> Option<u64> {
+        self.get(field).and_then(json::number)
+    }
+
+    fn is_true(&self, field: Field) -> bool {
+        self.get(field) == Some("true")
+    }
+
+    fn body(&self, kind: Cow<'a, str>) -> Body<'a> {
+        match self.known(&kind) {
+            Some(Ok(body)) => body,
+            Some(Err(why)) => Body::Invalid { kind, why },
+            None => Body::Unknown { kind },
+        }
+    }
+
+    fn known(&self, kind: &str) -> Option<Result<Body<'a>, &'static str>> {
+        Some(match kind {
+            "session" => Ok(Body::Session(Header {
+                id: self.text(Field::Id),
+                key: self.text(Field::Key),
+                label: self.text(Field::Label),
+                origin: self.get(Field::Origin),
+            })),
+            "user" => self.words().map(|content| Body::User { content }),
+            "assistant" => self.words().map(|content| Body::Assistant {
+                content,
+                msg: self.text(Field::Msg),
+                model: self.text(Field::Model),
+            }),
+            "tool_use" => self.tool_use().map(Body::ToolUse),
+            "tool_result" => self.tool_result().map(Body::ToolResult),
+            "compaction" => match self.text(Field::Summary) {
+                Some(summary) if !summary.trim().is_empty() => {
+                    Ok(Body::Compaction { summary, first_kept: self.number(Field::FirstKept) })
+                }
+                _ => Err("`summary` must be a string with words in it"),
+            },
+            "context" => Ok(Body::Context {
+                system: self.get(Field::System),
+                tools: self.get(Field::Tools),
+                model: self.text(Field::Model),
+            }),
+            "turn" => match self.text(Field::State) {
+                Some(state) => Ok(Body::Turn { state, usage: self.get(Field::Usage) }),
+                None => Err("`state` must be a string"),
+            },
+            "error" => Ok(Body::Error { message: self.text(Field::Message).unwrap_or_default() }),
+            "approval" => match (self.text(Field::ToolUseId), self.text(Field::State)) {
+                (Some(tool_use_id), Some(state)) => Ok(Body::Approval { tool_use_id, state }),
+                _ => Err("`tool_use_id` and `state` must be strings"),
+            },
+            "head" => Ok(Body::Head { to: self.number(Field::To) }),
+            "label" => match self.text(Field::Name) {
+                Some(name) => Ok(Body::Label { to: self.number(Field::To), name }),
+                None => Err("`name` must be a string"),
+            },
+            "title" => match self.text(Field::Title) {
+                Some(title) => Ok(Body::Title { title }),
+                None => Err("`title` must be a string"),
+            },
+            _ => return None,
+        })
+    }
+
+    fn words(&self) -> Result<&'a str, &'static str> {
+        match self.get(Field::Content) {
+            Some(content) if content.starts_with(['"', '[', '{']) => Ok(content),
+            Some(_) => Err("`content` must be a string or content blocks"),
+            None => Err("`content` is missing"),
+        }
+    }
+
+    fn tool_use(&self) -> Result<ToolUse<'a>, &'static str> {
+        let id = self.text(Field::ToolUseId).filter(|id| !id.is_empty()).ok_or("`tool_use_id` must be a string")?;
+        let name = self.text(Field::Name).filter(|name| !name.is_empty()).ok_or("`name` must be a string")?;
+        let input = self.get(Field::Input).ok_or("`input` is missing")?;
+        Ok(ToolUse { id, name, input, msg: self.text(Field::Msg), caller: self.get(Field::Caller) })
+    }
+
+    fn tool_result(&self) -> Result<ToolResult<'a>, &'static str> {
+        let id = self.text(Field::ToolUseId).filter(|id| !id.is_empty()).ok_or("`tool_use_id` must be a string")?;
+        let content = self.get(Field::Output).or(self.get(Field::Content)).ok_or("`output` is missing")?;
+        Ok(ToolResult {
+            id,
+            content,
+            is_error: self.is_true(Field::IsError),
+            is_repair: self.is_true(Field::Repair),
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! Lines into records, with a report of everything that was not one.
+//!
+//! The scanner carries what a reader must remember from line to line: the last number, checksum and
+//! time. It is fed physical lines in file order, from a buffer or from a stream, and hands out records.
+
+use crate::lines::{self, Physical, Piece};
+use crate::record::{Body, Record};
+use crate::report::{Note, NoteKind, Report};
+
+/// Lines into records, carrying on from line to line.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    /// Everything unusual so far.
+    pub report: Report,
+    /// Number that the next record should have.
+    next: u64,
+    chain: Chain,
+    previous_ts: String,
+    started: bool,
+    /// Lines before the first one scanned are not known, as in a read from the end.
+    partial: bool,
+}
+
+/// What the next line's checksum is chained to.
+#[derive(Debug, Clone, Copy)]
+enum Chain {
+    Known(u32),
+    /// The line before it is lost or was not read.
+    Unknown,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Chain::Known(0)
+    }
+}
+
+/// A whole buffer of lines as records.
+#[derive(Debug)]
+pub struct Scan<'a> {
+    /// The records in file order.
+    pub records: Vec<Record<'a>>,
+    /// Everything that was unusual.
+    pub report: Report,
+}
+
+/// Scans a buffer that holds a whole transcript.
+pub fn scan(buffer: &[u8]) -> Scan<'_> {
+    let mut scanner = Scanner::default();
+    let mut records = Vec::new();
+    for line in lines::split(buffer, 0) {
+        scanner.feed(&line, |record| records.push(record));
+    }
+    Scan { records, report: scanner.report }
+}
+
+impl Scanner {
+    /// A scanner for lines that do not begin at the beginning: `place` is the number of the first one.
+    pub fn partial(place: u64) -> Self {
+        Self { next: place, partial: true, started: true, chain: Chain::Unknown, ..Self::default() }
+    }
+
+    /// The number that a record appended now would get.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The checksum that a line appended now is chained to.
+    pub fn last_crc(&self) -> u32 {
+        match self.chain {
+            Chain::Known(crc) => crc,
+            Chain::Unknown => 0,
+        }
+    }
+
+    /// Takes the next line and hands out the records in it.
+    pub fn feed<'a>(&mut self, line: &Physical<'a>, mut hand_out: impl FnMut(Record<'a>)) {
+        let first = !std::mem::replace(&mut self.started, true);
+        let plain = line.bytes.trim_ascii_end();
+        if plain.first() == Some(&b'{')
+            && let Ok(text) = std::str::from_utf8(plain)
+            && let Ok(record) = Record::parse(text, line.offset, self.next)
+        {
+            self.take(record, &mut hand_out);
+            return;
+        }
+        let kept_any = self.pieces(line, first, &mut hand_out);
+        if !kept_any {
+            self.chain = Chain::Unknown;
+        }
+    }
+
+    fn pieces<'a>(&mut self, line: &Physical<'a>, first: bool, hand_out: &mut impl FnMut(Record<'a>)) -> bool {
+        let mut kept_any = false;
+        if line.len == 0 {
+            self.note(line.offset, u64::from(line.terminated), NoteKind::Blank, u64::from(line.terminated));
+            return true;
+        }
+        for piece in lines::salvage(line, first) {
+            match piece {
+                Piece::Skip(range, kind) => {
+                    let len = range.len() as u64;
+                    kept_any |= kind == NoteKind::Blank;
+                    self.note(line.offset + range.start as u64, len, kind, len);
+                }
+                Piece::Object(range) => {
+                    let offset = line.offset + range.start as u64;
+                    let bytes = line.bytes[range].trim_ascii_end();
+                    match std::str::from_utf8(bytes).ok().map(|text| Record::parse(text, offset, self.next)) {
+                        Some(Ok(record)) => {
+                            kept_any = true;
+                            self.take(record, hand_out);
+                        }
+                        Some(Err(error)) => {
+                            let len = bytes.len() as u64;
+                            self.note(offset, len, NoteKind::Malformed(error.to_string()), len);
+                        }
+                        None => self.note(offset, bytes.len() as u64, NoteKind::InvalidUtf8, bytes.len() as u64),
+                    }
+                }
+            }
+        }
+        kept_any
+    }
+
+    fn take<'a>(&mut self, record: Record<'a>, hand_out: &mut impl FnMut(Record<'a>)) {
+        let (offset, len) = (record.offset, record.raw.len() as u64);
+        if record.version > 0 {
+            let skipped_here = std::mem::replace(&mut self.partial, false);
+            if record.n > self.next && !skipped_here {
+                self.note(offset, 0, NoteKind::Gap { first: self.next, last: record.n - 1 }, 0);
+            } else if record.n < self.next && !skipped_here {
+                self.note(offset, 0, NoteKind::Repeated(record.n), 0);
+            }
+            if let (Some(stored), Chain::Known(previous)) = (record.crc, self.chain)
+                && stored != record.checksum(previous)
+            {
+                self.note(offset, len, NoteKind::ChecksumMismatch, 0);
+            }
+        }
+        self.next = self.next.max(record.n.saturating_add(1));
+        self.chain = Chain::Known(record.crc.unwrap_or(0));
+        match &record.body {
+            Body::Unknown { kind } => {
+                self.note(offset, len, NoteKind::UnknownType(kind.chars().take(64).collect()), 0);
+            }
+            Body::Invalid { kind, why } => self.note(offset, len, NoteKind::InvalidRecord(format!("{kind}: {why}")), 0),
+            _ => {}
+        }
+        self.check_clock(&record);
+        hand_out(record);
+    }
+
+    fn check_clock(&mut self, record: &Record<'_>) {
+        // Only times of one spelling compare as text; that is every file that one program wrote.
+        let Some(ts) = record.ts.filter(|ts| ts.len() >= 20 && ts.ends_with("Z\"")) else { return };
+        if ts.len() == self.previous_ts.len() && ts < self.previous_ts.as_str() {
+            self.note(record.offset, record.raw.len() as u64, NoteKind::ClockBackwards, 0);
+        }
+        self.previous_ts.clear();
+        self.previous_ts.push_str(ts);
+    }
+
+    fn note(&mut self, offset: u64, len: u64, kind: NoteKind, skipped: u64) {
+        self.report.add(Note { offset, len, kind }, skipped);
+    }
+}
+
+impl Record<'_> {
+    /// What the line's checksum should be, given that of the line before it.
+    pub fn checksum(&self, previous: u32) -> u32 {
+        let end = self.raw.len().saturating_sub(crate::record::CRC_TAIL);
+        crate::record::checksum(previous, &self.raw.as_bytes()[..end])
+    }
+}

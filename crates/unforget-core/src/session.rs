@@ -1,0 +1,299 @@
+//! A session opened for writing: drafts in, durable records out.
+//!
+//! It holds the log's lock for its life and knows the three things that the next line needs: its number, its parent and
+//! the checksum before it. They change only after the log has acknowledged, so a failed append can simply be tried
+//! again. Large payloads are in the blob store before the line that refers to them is written. What a
+//! reader needs it reads from the file, like everybody else: there is no second copy of the history in memory.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::blob::Blobs;
+use crate::error::{Change, Error, Result};
+use crate::history::{self, History, Limits, UNKNOWN_OUTCOME};
+use crate::json;
+use crate::key::Key;
+use crate::lines::MAX_LINE;
+use crate::log::{Durability, Log, Sealed};
+use crate::medium::Medium;
+use crate::reader::LogReader;
+use crate::recent::{End, Recent, Restored};
+use crate::record::{Body, Draft, Envelope, Record};
+use crate::report::Note;
+use crate::stamp::{SessionId, SharedSource};
+
+/// A session opened for writing.
+pub struct Session {
+    medium: Arc<dyn Medium>,
+    source: SharedSource,
+    blobs: Blobs,
+    log: Log,
+    id: SessionId,
+    key: Key,
+    end: End,
+    sealed: Option<Sealed>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("id", &self.id).field("key", &self.key).field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn create(
+        medium: Arc<dyn Medium>,
+        source: SharedSource,
+        path: &Path,
+        id: SessionId,
+        header: &Draft,
+        key: Key,
+        durability: Durability,
+    ) -> Result<Self> {
+        let now_ms = source.now_ms();
+        let line = header.encode(Envelope { n: 0, parent: None, now_ms, previous_crc: 0 }, &[]);
+        let log = Log::create(medium.clone(), path, line.as_bytes(), durability)?;
+        let end = End::of(&LogReader::open(medium.as_ref(), path)?)?;
+        Ok(Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed: None })
+    }
+
+    /// Opens a transcript; `key` is for one whose header was lost.
+    pub(crate) fn open(
+        medium: Arc<dyn Medium>,
+        source: SharedSource,
+        path: &Path,
+        id: SessionId,
+        key: Key,
+        durability: Durability,
+    ) -> Result<Self> {
+        let found = header(&LogReader::open(medium.as_ref(), path)?)?;
+        if let Some(found) = found.as_ref().and_then(|header| header.id.clone()).filter(|found| *found != id.as_str()) {
+            return Err(Error::Mismatch { path: path.to_path_buf(), found });
+        }
+        let (log, sealed) = Log::open(medium.clone(), path, durability)?;
+        let end = End::of(&LogReader::open(medium.as_ref(), path)?)?;
+        let known = found.as_ref().and_then(|header| header.key.as_deref()).and_then(|key| key.parse().ok());
+        let has_header = found.is_some();
+        let key = known.unwrap_or(key);
+        let mut session =
+            Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed };
+        if !has_header {
+            let id = session.id.clone();
+            let header = header_draft(&id, &session.key, None).raw("repair", "true");
+            session.append(&[header])?;
+        }
+        Ok(session)
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The session's key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The transcript, relative to the store.
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// The record that the conversation goes on from.
+    pub fn head(&self) -> Option<u64> {
+        self.end.head
+    }
+
+    /// What had to be done to the tail when the session was opened.
+    pub fn sealed(&self) -> Option<&Sealed> {
+        self.sealed.as_ref()
+    }
+
+    /// The blob store.
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// Appends records; when this returns, all of them are durable. They get the numbers returned.
+    ///
+    /// On an error none of them was written, and the same call may be made again. After
+    /// [`Error::Poisoned`] that takes [`Session::reopen`] first.
+    pub fn append(&mut self, drafts: &[Draft]) -> Result<Range<u64>> {
+        let mut slim = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            draft.check()?;
+            slim.push(self.blobs.extract(draft)?);
+        }
+        match self.write(&slim) {
+            // Someone added lines without the lock: theirs are kept, ours come behind them.
+            Err(Error::Changed { change: Change::Grown, .. }) => {
+                self.reopen()?;
+                self.write(&slim)
+            }
+            other => other,
+        }
+    }
+
+    fn write(&mut self, drafts: &[(Draft, Vec<String>)]) -> Result<Range<u64>> {
+        let now_ms = self.source.now_ms();
+        let mut end = self.end;
+        let mut batch = String::new();
+        for (draft, blobs) in drafts {
+            let envelope =
+                Envelope { n: end.next, parent: end.head.or(Some(0)), now_ms, previous_crc: end.crc };
+            let line = draft.encode(envelope, blobs);
+            if line.len() > MAX_LINE {
+                return Err(Error::Invalid(format!("a {} record of {} bytes is too long", draft.kind(), line.len())));
+            }
+            let record = Record::parse(line.trim_end(), 0, end.next).map_err(|error| Error::Invalid(error.to_string()))?;
+            match record.body {
+                Body::Head { to } => end.head = to,
+                _ if record.is_step() => end.head = Some(end.next),
+                _ => {}
+            }
+            end.crc = record.crc.unwrap_or(0);
+            end.next += 1;
+            batch.push_str(&line);
+        }
+        let first = self.end.next;
+        self.log.append(batch.as_bytes())?;
+        self.end = end;
+        Ok(first..end.next)
+    }
+
+    /// Saves a finished turn at once: the user's words, then the model's content blocks.
+    pub fn save_turn(&mut self, user: &str, blocks: &str) -> Result<Range<u64>> {
+        let blocks = json::elements(blocks).ok_or_else(|| Error::Invalid("content blocks must be a JSON array".to_owned()))?;
+        let msg = format!("turn-{}", self.end.next);
+        let mut drafts = vec![Draft::user(user)];
+        drafts.extend(blocks.iter().map(|block| block_draft(&msg, block)));
+        drafts.push(Draft::turn("done"));
+        self.append(&drafts)
+    }
+
+    /// Writes down, as results, that the outcome of every unanswered call is unknown.
+    ///
+    /// After this the history does not depend on whether the real result turns up later.
+    pub fn settle(&mut self) -> Result<Range<u64>> {
+        let unanswered = self.history(&Limits::default())?.history.unanswered;
+        let drafts: Vec<Draft> = unanswered
+            .iter()
+            .map(|(id, _)| {
+                Draft::tool_result(id, &json::quote(UNKNOWN_OUTCOME)).raw("is_error", "true").raw("repair", "true")
+            })
+            .collect();
+        self.append(&drafts)
+    }
+
+    /// The conversation as it would be sent now, read from the transcript.
+    pub fn history(&self, limits: &Limits) -> Result<Restored> {
+        restore(self.medium.as_ref(), self.log.path(), &self.blobs, limits)
+    }
+
+    /// Opens the transcript anew, as after a failed sync.
+    pub fn reopen(&mut self) -> Result<()> {
+        let sealed = self.log.reopen()?;
+        self.end = End::of(&LogReader::open(self.medium.as_ref(), self.log.path())?)?;
+        self.sealed = sealed.or(self.sealed.take());
+        Ok(())
+    }
+}
+
+/// The header record of a session.
+pub(crate) fn header_draft(id: &SessionId, key: &Key, label: Option<&str>) -> Draft {
+    let draft = Draft::new("session").text("id", id.as_str()).text("key", &key.to_string());
+    match label {
+        Some(label) => draft.text("label", label),
+        None => draft,
+    }
+}
+
+/// The draft of one content block of the model: calls are records of their own.
+pub fn block_draft(msg: &str, block: &str) -> Draft {
+    let members = json::members(block).unwrap_or_default();
+    let text = |name| json::member(&members, name).and_then(json::string);
+    match (text("type").as_deref(), text("id"), text("name"), json::member(&members, "input")) {
+        (Some("tool_use"), Some(id), Some(name), Some(input)) if input.starts_with('{') => {
+            let draft = Draft::tool_use(Some(msg), &id, &name, input);
+            match json::member(&members, "caller") {
+                Some(caller) => draft.raw("caller", caller),
+                None => draft,
+            }
+        }
+        _ => Draft::assistant(Some(msg), &format!("[{block}]")),
+    }
+}
+
+/// What a transcript says it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct OwnedHeader {
+    pub(crate) id: Option<String>,
+    pub(crate) key: Option<String>,
+}
+
+/// The header of a transcript, if its first record is one; a repaired one is looked for to the end.
+pub(crate) fn header(reader: &LogReader) -> Result<Option<OwnedHeader>> {
+    let mut scanner = crate::scan::Scanner::default();
+    let mut forward = reader.forward(0);
+    let mut found = None;
+    while let Some(line) = forward.next()? {
+        scanner.feed(&line, |record| {
+            if let Body::Session(header) = &record.body
+                && found.is_none()
+            {
+                found = Some(OwnedHeader {
+                    id: header.id.clone().map(std::borrow::Cow::into_owned),
+                    key: header.key.clone().map(std::borrow::Cow::into_owned),
+                });
+            }
+        });
+        if found.is_some() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Rebuilds the conversation of a transcript, payloads put back.
+pub fn restore(
+    medium: &dyn Medium,
+    path: &Path,
+    blobs: &Blobs,
+    limits: &Limits,
+) -> Result<Restored> {
+    let reader = LogReader::open(medium, path)?;
+    let recent = Recent::read(&reader, limits)?;
+    let (records, mut report) = recent.scan();
+    let (history, notes) = with_payloads(&recent, &records, blobs, limits);
+    for note in notes {
+        report.add(note, 0);
+    }
+    Ok(Restored { history, report })
+}
+
+fn with_payloads(
+    recent: &Recent,
+    records: &[Record<'_>],
+    blobs: &Blobs,
+    limits: &Limits,
+) -> (History<'static>, Vec<Note>) {
+    let mut notes = Vec::new();
+    let restored: Vec<Option<String>> = records.iter().map(|record| blobs.restore(record, &mut notes)).collect();
+    if restored.iter().all(Option::is_none) {
+        let path = recent.path(records);
+        notes.extend(path.notes.iter().filter(|_| !path.begins_late).cloned());
+        return (history::rebuild(&path, limits).into_owned(), notes);
+    }
+    let full: Vec<Record<'_>> = records
+        .iter()
+        .zip(&restored)
+        .map(|(record, text)| match text.as_deref().map(|text| Record::parse(text, record.offset, record.n)) {
+            Some(Ok(full)) => Record { blobs: Vec::new(), ..full },
+            _ => record.clone(),
+        })
+        .collect();
+    let path = recent.path(&full);
+    (history::rebuild(&path, limits).into_owned(), notes)
+}

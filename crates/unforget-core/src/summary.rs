@@ -1,0 +1,172 @@
+//! What a list says about a session: a fold over its records.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::json;
+use crate::reader::LogReader;
+use crate::record::{Body, Record};
+use crate::report::Report;
+use crate::scan::Scanner;
+
+/// How much of the user's first words stands in for a title.
+const TITLE_CHARS: usize = 80;
+
+/// One row of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// The session's id.
+    pub id: String,
+    /// Its key; none if the header is lost or belongs to another session.
+    pub key: Option<String>,
+    /// The label that it was created with.
+    pub label: Option<String>,
+    /// Its title, or the user's first words.
+    pub title: Option<String>,
+    /// When it was created, in milliseconds since the epoch.
+    pub created_ms: Option<i64>,
+    /// When its last record was written.
+    pub updated_ms: Option<i64>,
+    /// How often the user spoke.
+    pub turns: u64,
+    /// How many records it has.
+    pub records: u64,
+    /// Length of the transcript.
+    pub bytes: u64,
+    /// Its modification time, in nanoseconds: with `bytes`, the proof that the row is current.
+    pub modified_ns: i64,
+    /// How many places are damaged.
+    pub damage: u64,
+    /// SHA-256 of the file that it was imported from.
+    pub origin: Option<String>,
+    /// Whether it can be used.
+    pub state: State,
+}
+
+/// Whether a session can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Yes.
+    #[default]
+    Ok,
+    /// Its transcript is gone.
+    Missing,
+    /// Its header is that of another session.
+    Mismatch,
+    /// It cannot be read.
+    Unreadable(String),
+    /// It is in the trash.
+    Deleted,
+}
+
+impl State {
+    /// A short name for machines and tables.
+    pub fn name(&self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Missing => "missing",
+            State::Mismatch => "mismatch",
+            State::Unreadable(_) => "unreadable",
+            State::Deleted => "deleted",
+        }
+    }
+}
+
+/// The fold behind a [`Row`].
+#[derive(Debug, Default)]
+pub struct Fold {
+    row: Row,
+    titled: bool,
+    header_id: Option<String>,
+}
+
+impl Fold {
+    /// Takes the next record.
+    pub fn feed(&mut self, record: &Record<'_>) {
+        let row = &mut self.row;
+        row.records += 1;
+        if let Some(ms) = record.time_ms() {
+            row.created_ms.get_or_insert(ms);
+            row.updated_ms = Some(ms);
+        }
+        let own = |text: &Option<Cow<'_, str>>| text.as_ref().map(|text| text.clone().into_owned());
+        match &record.body {
+            Body::Session(header) if self.header_id.is_none() => {
+                self.header_id = own(&header.id);
+                row.key = own(&header.key);
+                row.label = own(&header.label);
+                row.origin = header
+                    .origin
+                    .and_then(json::members)
+                    .and_then(|members| json::member(&members, "sha256").and_then(json::string).map(Cow::into_owned));
+            }
+            Body::User { content } => {
+                let words = first_words(content);
+                row.turns += u64::from(words.is_some());
+                if !self.titled && row.title.is_none() {
+                    row.title = words;
+                }
+            }
+            Body::Title { title } => {
+                self.titled = true;
+                row.title = Some(title.clone().into_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// The row of a session, given its file.
+    pub fn finish(self, id: &str, bytes: u64, modified_ns: i64, report: &Report) -> Row {
+        let mut row = self.row;
+        id.clone_into(&mut row.id);
+        row.bytes = bytes;
+        row.modified_ns = modified_ns;
+        row.damage = report.damage_count();
+        if self.header_id.is_some_and(|found| found != id) {
+            row.state = State::Mismatch;
+        }
+        row
+    }
+}
+
+/// Reads a whole transcript for its row.
+pub fn summarise(reader: &LogReader, id: &str) -> Result<(Row, Report)> {
+    let mut scanner = Scanner::default();
+    let mut fold = Fold::default();
+    let mut forward = reader.forward(0);
+    while let Some(line) = forward.next()? {
+        scanner.feed(&line, |record| fold.feed(&record));
+    }
+    let row = fold.finish(id, reader.len(), reader.modified_ns(), &scanner.report);
+    Ok((row, scanner.report))
+}
+
+/// The row of a transcript that cannot be read.
+pub fn unreadable(id: &str, error: &Error) -> Row {
+    Row { id: id.to_owned(), state: State::Unreadable(error.to_string()), ..Row::default() }
+}
+
+/// The beginning of what the user says in a record; none if these are only tool results.
+fn first_words(content: &str) -> Option<String> {
+    let text = match json::string(content) {
+        Some(text) => text.into_owned(),
+        None => json::elements(content)?.iter().find_map(|block| {
+            let members = json::members(block)?;
+            let kind = json::member(&members, "type").and_then(json::string)?;
+            match kind.as_ref() {
+                "text" => json::member(&members, "text").and_then(json::string).map(Cow::into_owned),
+                "tool_result" => None,
+                other => Some(format!("[{other}]")),
+            }
+        })?,
+    };
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut short: String = line.chars().take(TITLE_CHARS).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    Some(short)
+}
