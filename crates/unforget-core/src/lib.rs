@@ -11,10 +11,12 @@
 #![warn(missing_docs)]
 
 pub mod blob;
+pub mod doctor;
 pub mod encode;
 pub mod error;
 pub mod frontier;
 pub mod history;
+pub mod import;
 pub mod json;
 pub mod key;
 pub mod layout;

@@ -55,32 +55,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates a transcript whose first lines are `batch`; fails with [`Error::Exists`] if there is one.
-    pub fn create(medium: Arc<dyn Medium>, path: &Path, batch: &[u8], durability: Durability) -> Result<Self> {
-        let file = match medium.open(path, Access::CreateNew) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::Exists { path: path.to_path_buf() });
-            }
-            other => other.context("create", path)?,
-        };
-        let mut log = Self::locked(medium, path, file, durability)?;
-        log.append(batch)?;
-        log.medium.sync_dir(parent(path)).context("sync the directory of", path)?;
-        Ok(log)
-    }
-
     /// Opens a transcript for writing and seals its tail.
     pub fn open(medium: Arc<dyn Medium>, path: &Path, durability: Durability) -> Result<(Self, Option<Sealed>)> {
         LogReader::open(medium.as_ref(), path)?;
         let file = medium.open(path, Access::Append).context("open for writing", path)?;
-        let mut log = Self::locked(medium, path, file, durability)?;
-        let sealed = log.seal()?;
-        Ok((log, sealed))
-    }
-
-    fn locked(medium: Arc<dyn Medium>, path: &Path, file: Box<dyn Handle>, durability: Durability) -> Result<Self> {
         let stat = lock(medium.as_ref(), path, file.as_ref())?;
-        Ok(Self {
+        let mut log = Self {
             medium,
             path: path.to_path_buf(),
             file,
@@ -88,7 +68,9 @@ impl Log {
             len: stat.len,
             durability,
             poisoned: false,
-        })
+        };
+        let sealed = log.seal()?;
+        Ok((log, sealed))
     }
 
     /// Opens the transcript anew on a fresh descriptor, as after a failed sync, and seals its tail.

@@ -42,22 +42,6 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    pub(crate) fn create(
-        medium: Arc<dyn Medium>,
-        source: SharedSource,
-        path: &Path,
-        id: SessionId,
-        header: &Draft,
-        key: Key,
-        durability: Durability,
-    ) -> Result<Self> {
-        let now_ms = source.now_ms();
-        let line = header.encode(Envelope { n: 0, parent: None, now_ms, previous_crc: 0 }, &[]);
-        let log = Log::create(medium.clone(), path, line.as_bytes(), durability)?;
-        let end = End::of(&LogReader::open(medium.as_ref(), path)?)?;
-        Ok(Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed: None })
-    }
-
     /// Opens a transcript; `key` is for one whose header was lost.
     pub(crate) fn open(
         medium: Arc<dyn Medium>,
@@ -141,21 +125,7 @@ impl Session {
         let mut end = self.end;
         let mut batch = String::new();
         for (draft, blobs) in drafts {
-            let envelope =
-                Envelope { n: end.next, parent: end.head.or(Some(0)), now_ms, previous_crc: end.crc };
-            let line = draft.encode(envelope, blobs);
-            if line.len() > MAX_LINE {
-                return Err(Error::Invalid(format!("a {} record of {} bytes is too long", draft.kind(), line.len())));
-            }
-            let record = Record::parse(line.trim_end(), 0, end.next).map_err(|error| Error::Invalid(error.to_string()))?;
-            match record.body {
-                Body::Head { to } => end.head = to,
-                _ if record.is_step() => end.head = Some(end.next),
-                _ => {}
-            }
-            end.crc = record.crc.unwrap_or(0);
-            end.next += 1;
-            batch.push_str(&line);
+            batch.push_str(&encode_next(&mut end, draft, blobs, now_ms)?);
         }
         let first = self.end.next;
         self.log.append(batch.as_bytes())?;
@@ -176,8 +146,8 @@ impl Session {
     /// Writes down, as results, that the outcome of every unanswered call is unknown.
     ///
     /// After this the history does not depend on whether the real result turns up later.
-    pub fn settle(&mut self) -> Result<Range<u64>> {
-        let unanswered = self.history(&Limits::default())?.history.unanswered;
+    pub fn settle(&mut self, limits: &Limits) -> Result<Range<u64>> {
+        let unanswered = self.history(limits)?.history.unanswered;
         let drafts: Vec<Draft> = unanswered
             .iter()
             .map(|(id, _)| {
@@ -199,6 +169,36 @@ impl Session {
         self.sealed = sealed.or(self.sealed.take());
         Ok(())
     }
+}
+
+/// The line of a draft behind `end`, which moves on.
+fn encode_next(end: &mut End, draft: &Draft, blobs: &[String], now_ms: i64) -> Result<String> {
+    let envelope = Envelope { n: end.next, parent: end.head.or(Some(0)), now_ms, previous_crc: end.crc };
+    let line = draft.encode(envelope, blobs);
+    if line.len() > MAX_LINE {
+        return Err(Error::Invalid(format!("a {} record of {} bytes is too long", draft.kind(), line.len())));
+    }
+    let record = Record::parse(line.trim_end(), 0, end.next).map_err(|error| Error::Invalid(error.to_string()))?;
+    match record.body {
+        Body::Head { to } => end.head = to,
+        _ if record.is_step() => end.head = Some(end.next),
+        _ => {}
+    }
+    end.crc = record.crc.unwrap_or(0);
+    end.next += 1;
+    Ok(line)
+}
+
+/// A whole transcript: header and records, payloads already in the blob store.
+pub(crate) fn encode_all(blobs: &Blobs, header: &Draft, drafts: &[Draft], now_ms: i64) -> Result<String> {
+    let mut end = End::default();
+    let mut text = encode_next(&mut end, header, &[], now_ms)?;
+    for draft in drafts {
+        draft.check()?;
+        let (slim, pointers) = blobs.extract(draft)?;
+        text.push_str(&encode_next(&mut end, &slim, &pointers, now_ms)?);
+    }
+    Ok(text)
 }
 
 /// The header record of a session.

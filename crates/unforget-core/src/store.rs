@@ -15,7 +15,7 @@ use crate::history::Limits;
 use crate::key::Key;
 use crate::layout::{self, AgentDir};
 use crate::log::Durability;
-use crate::medium::{Access, FileKind, Medium, parent, replace_durable};
+use crate::medium::{Access, FileKind, Medium, parent, publish_durable, replace_durable};
 use crate::reader::LogReader;
 use crate::recent::Restored;
 use crate::session::{self, Session};
@@ -92,24 +92,22 @@ impl Store {
     /// Creates a session; it is its key's current one from now on.
     pub fn create(&self, key: &Key, label: Option<&str>) -> Result<Session> {
         let now_ms = self.source.now_ms();
-        self.create_from(key, label, now_ms, |header| header)
+        let id = self.source.new_id(now_ms);
+        let header = session::encode_all(&self.blobs(), &session::header_draft(&id, key, label), &[], now_ms)?;
+        self.adopt(key, &id, header.as_bytes())?;
+        let path = AgentDir::of(key.agent()).transcript(&id);
+        Session::open(self.medium.clone(), self.source.clone(), &path, id, key.clone(), self.durability)
     }
 
-    /// Creates a session that began at another time, with more in its header.
-    pub(crate) fn create_from(
-        &self,
-        key: &Key,
-        label: Option<&str>,
-        created_ms: i64,
-        complete: impl FnOnce(crate::record::Draft) -> crate::record::Draft,
-    ) -> Result<Session> {
+    /// Takes in a whole transcript, which is there completely or not at all.
+    pub(crate) fn adopt(&self, key: &Key, id: &SessionId, transcript: &[u8]) -> Result<()> {
         let dir = AgentDir::of(key.agent());
+        let path = dir.transcript(id);
         self.medium.create_dir(&dir.sessions()).context("create", &dir.sessions())?;
-        let id = self.source.new_id(created_ms);
-        let header = complete(session::header_draft(&id, key, label)).dated(Some(created_ms));
-        header.check()?;
-        let path = dir.transcript(&id);
-        Session::create(self.medium.clone(), self.source.clone(), &path, id, &header, key.clone(), self.durability)
+        match publish_durable(self.medium.as_ref(), &path, transcript).context("write", &path)? {
+            true => Ok(()),
+            false => Err(Error::Exists { path: self.medium.root().join(path) }),
+        }
     }
 
     /// Opens the current session of a key for writing.

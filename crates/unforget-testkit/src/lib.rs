@@ -1,4 +1,10 @@
 //! What the tests of unforget stand on.
 //!
-//! [`crash`] is a disk that fails on demand.
+//! [`rules`] says what the Messages API accepts and rejects, in its own words; [`crash`] is a disk that fails,
+//! tears and loses power on demand; [`generate`] makes transcripts of any size and any kind of damage from a seed.
+//!
+//! Nothing here is shipped, and nothing that is shipped depends on it.
+
 pub mod crash;
+pub mod generate;
+pub mod rules;

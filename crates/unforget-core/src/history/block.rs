@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 
 use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::repair::{RepairKind, Repairs};
 use super::{MAX_DEPTH, MAX_TEXT, Role};
@@ -16,8 +18,15 @@ use crate::json;
 const MAX_IMAGE: usize = 10 * 1024 * 1024;
 /// Largest side of an image, in pixels.
 const MAX_SIDE: usize = 8000;
-/// How much of an image is decoded to find its size.
-const IMAGE_HEAD: usize = 256 * 1024;
+/// How much of an image's base64 text is decoded to find its size: a multiple of four.
+const IMAGE_HEAD: usize = 512 * 1024;
+/// The kinds of images that the API takes.
+const MEDIA_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+/// Padding may be missing: some programs strip it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// A block that can be sent.
 #[derive(Debug, Clone)]
@@ -120,7 +129,7 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
         },
         ("text", _) => match json::member(&members, "text") {
             Some(value) if value.starts_with('"') => {
-                let blank = json::string(value).is_none_or(|text| text.trim().is_empty());
+                let blank = json::string(value).is_none_or(|text| is_blank(&text));
                 let trimmed = trim(raw, &members, n, repairs);
                 sized_text(trimmed, blank, n, repairs).map(Element::Block)
             }
@@ -162,8 +171,13 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
 
 /// A text block from JSON text of a string.
 fn text_block<'a>(quoted: &str, n: u64, repairs: &mut Repairs) -> Option<Block<'a>> {
-    let blank = json::string(quoted).is_none_or(|text| text.trim().is_empty());
+    let blank = json::string(quoted).is_none_or(|text| is_blank(&text));
     sized_text(Cow::Owned(format!("{{\"type\":\"text\",\"text\":{quoted}}}")), blank, n, repairs)
+}
+
+/// Whether a text has no words in it, as the API sees it.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|character| character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}'))
 }
 
 /// A text block from any text.
@@ -184,7 +198,7 @@ fn plain_text(raw: &str) -> Option<bool> {
     Some(match rest.as_bytes().first() {
         Some(b'"') => true,
         Some(byte) if byte.is_ascii_graphic() && *byte != b'\\' => false,
-        _ => json::string(&raw["{\"type\":\"text\",\"text\":".len()..raw.len() - 1]).is_none_or(|text| text.trim().is_empty()),
+        _ => json::string(&raw["{\"type\":\"text\",\"text\":".len()..raw.len() - 1]).is_none_or(|text| is_blank(&text)),
     })
 }
 
@@ -283,14 +297,20 @@ fn image<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs:
     let Some(source) = json::member(members, "source").and_then(json::members) else {
         return replace("it has no source".to_owned());
     };
-    let data = json::member(&source, "data").and_then(json::string);
-    let is_base64 = json::member(&source, "type").and_then(json::string).as_deref() == Some("base64");
+    let text = |name| json::member(&source, name).and_then(json::string);
     let mut largest_side = 0;
-    match (is_base64, data) {
-        (true, None) => return replace("it has no data".to_owned()),
-        (true, Some(data)) if data.len() > MAX_IMAGE => return replace(format!("{} bytes, over the limit of 10 MB", data.len())),
-        (true, Some(data)) => largest_side = side(&data),
-        (false, _) => {}
+    match (text("type").as_deref(), text("media_type"), text("data")) {
+        (Some("base64"), Some(media), Some(data)) => {
+            if !MEDIA_TYPES.contains(&media.as_ref()) {
+                return replace(format!("{media} is not a kind of image that can be sent"));
+            }
+            if data.len() > MAX_IMAGE {
+                return replace(format!("{} bytes, over the limit of 10 MB", data.len()));
+            }
+            largest_side = side(&data);
+        }
+        (Some("url" | "file"), _, _) => {}
+        _ => return replace("its source is not complete".to_owned()),
     }
     if largest_side > MAX_SIDE {
         return replace(format!("{largest_side} pixels wide or high, over the limit of {MAX_SIDE}"));
@@ -303,9 +323,8 @@ fn image<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs:
 
 /// The larger of an image's width and height; 0 if it cannot be told.
 fn side(base64_text: &str) -> usize {
-    let head = &base64_text.as_bytes()[..base64_text.len().min(IMAGE_HEAD)];
-    let head = &head[..head.len() / 4 * 4];
-    let decoded = base64::engine::general_purpose::STANDARD.decode(head).unwrap_or_default();
+    let text = base64_text.as_bytes();
+    let decoded = BASE64.decode(&text[..text.len().min(IMAGE_HEAD)]).unwrap_or_default();
     imagesize::blob_size(&decoded).map_or(0, |size| size.width.max(size.height))
 }
 

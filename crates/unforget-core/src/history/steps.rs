@@ -254,6 +254,7 @@ impl<'a> Steps<'a> {
         for step in self.list {
             step.emit(thinking_from, &mut server_calls, &mut out);
         }
+        out.close_server_calls();
         out
     }
 }
@@ -278,15 +279,6 @@ impl<'a> Step<'a> {
     }
 
     fn emit(self, thinking_from: u64, server_calls: &mut HashSet<String>, out: &mut Messages<'a>) {
-        let done: HashSet<String> = self
-            .parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Block(Block { kind: Kind::ServerResult { id }, .. }) => Some(id.clone().into_owned()),
-                _ => None,
-            })
-            .collect();
-        let spoken_over = !self.words.is_empty();
         let mut ids = unique_ids(&self.calls, &mut out.repairs);
         let mut calls: Vec<Option<Placed<'a>>> = self.calls.into_iter().map(Some).collect();
         let mut pieces = Vec::new();
@@ -297,9 +289,6 @@ impl<'a> Step<'a> {
                     Kind::Thinking if block.n < thinking_from => {
                         let why = "it belongs to another beginning of the conversation".to_owned();
                         out.repairs.add(block.n, RepairKind::ThinkingLeftOut(why));
-                    }
-                    Kind::ServerUse { id } if spoken_over && !done.contains(id.as_ref()) => {
-                        out.repairs.add(block.n, RepairKind::ServerCallLeftOut(id.clone().into_owned()));
                     }
                     Kind::ServerResult { id } if !server_calls.contains(id.as_ref()) => {
                         let why = format!("a server tool result that answers no call ({id})");
@@ -471,10 +460,46 @@ fn result_content<'a>(given: &Given<'a>, repairs: &mut Repairs) -> ResultContent
 }
 
 impl<'a> Messages<'a> {
+    /// Leaves out server tool calls that were still open when the user spoke: only their result could follow them.
+    ///
+    /// From the end, because a message that is left empty lets its neighbours meet, which may close a call before it.
+    fn close_server_calls(&mut self) {
+        let mut reversed: Vec<Outgoing<'a>> = Vec::with_capacity(self.list.len());
+        for mut message in std::mem::take(&mut self.list).into_iter().rev() {
+            let next = reversed.last_mut();
+            match (message.role, next) {
+                (Role::User, Some(next)) if next.role == Role::User => {
+                    message.pieces.append(&mut next.pieces);
+                    reversed.pop();
+                }
+                (Role::Assistant, Some(next)) if next.pieces.iter().any(|piece| matches!(piece, Piece::Block(_))) => {
+                    self.leave_out_open(&mut message.pieces);
+                    if message.pieces.iter().all(is_blank) {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            reversed.push(message);
+        }
+        reversed.reverse();
+        self.list = reversed;
+    }
+
+    fn leave_out_open(&mut self, pieces: &mut Vec<Piece<'a>>) {
+        let done: HashSet<String> = pieces.iter().filter_map(server_result).collect();
+        pieces.retain(|piece| match piece {
+            Piece::Block(Block { kind: Kind::ServerUse { id }, n, .. }) if !done.contains(id.as_ref()) => {
+                self.repairs.add(*n, RepairKind::ServerCallLeftOut(id.clone().into_owned()));
+                false
+            }
+            _ => true,
+        });
+    }
+
     /// Adds to the last message if it is of the same role; leaves out what has no words.
     fn push(&mut self, role: Role, pieces: Vec<Piece<'a>>) {
-        let blank = |piece: &Piece<'_>| matches!(piece, Piece::Block(Block { kind: Kind::Text { blank: true }, .. }));
-        if pieces.iter().all(blank) {
+        if pieces.iter().all(is_blank) {
             for piece in &pieces {
                 if let Piece::Block(block) = piece {
                     self.repairs.add(block.n, RepairKind::Empty);
@@ -486,6 +511,17 @@ impl<'a> Messages<'a> {
             Some(last) if last.role == role => last.pieces.extend(pieces),
             _ => self.list.push(Outgoing { role, pieces }),
         }
+    }
+}
+
+fn is_blank(piece: &Piece<'_>) -> bool {
+    matches!(piece, Piece::Block(Block { kind: Kind::Text { blank: true }, .. }))
+}
+
+fn server_result(piece: &Piece<'_>) -> Option<String> {
+    match piece {
+        Piece::Block(Block { kind: Kind::ServerResult { id }, .. }) => Some(id.clone().into_owned()),
+        _ => None,
     }
 }
 

@@ -158,6 +158,10 @@ impl Draft {
                 .collect(),
         };
         draft.check()?;
+        let input = draft.members.iter().find(|(name, _)| name == "input");
+        if draft.kind == "tool_use" && input.is_some_and(|(_, input)| !input.starts_with('{')) {
+            return Err(invalid("`input` of a tool_use record must be an object".to_owned()));
+        }
         Ok(draft)
     }
 
@@ -173,9 +177,6 @@ impl Draft {
         let record = super::Record::parse(line.trim_end(), 0, 0).map_err(|error| Error::Invalid(format!("not JSON: {error}")))?;
         match record.body {
             super::Body::Invalid { kind, why } => Err(Error::Invalid(format!("a {kind} record is not valid: {why}"))),
-            super::Body::ToolUse(call) if !call.input.starts_with('{') => {
-                Err(Error::Invalid("`input` of a tool_use record must be an object".to_owned()))
-            }
             _ => Ok(()),
         }
     }

@@ -1,0 +1,275 @@
+//! A look at everything in a store, read-only unless told otherwise.
+//!
+//! What can be put right without losing a byte is: torn tails are sealed, lost headers written again, snapshots
+//! rebuilt, permissions tightened, leftovers of crashed writers removed. Damage inside a transcript is reported with its place and
+//! stays as it is: the file is never rewritten, and what is left of it is read all the same.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::blob::BlobRef;
+use crate::encode;
+use crate::error::{Error, IoContext as _, Result};
+use crate::json;
+use crate::layout;
+use crate::medium::{FileKind, TEMPORARY, read_small};
+use crate::reader::LogReader;
+use crate::record::{Body, Record};
+use crate::report::{NoteKind, Report};
+use crate::scan::Scanner;
+use crate::store::{Entry, Store};
+use crate::summary::State;
+
+/// How many places of damage in one transcript are told one by one.
+const TOLD_NOTES: usize = 20;
+/// Unfinished files older than this belong to nobody any more.
+const LEFTOVER_MS: i64 = 60 * 60 * 1000;
+
+/// Whether to change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Look only.
+    Look,
+    /// Put right what can be.
+    Fix,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The file or session that it is about.
+    pub subject: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do about it.
+    pub advice: &'static str,
+    /// Whether it was put right just now.
+    pub fixed: bool,
+}
+
+/// What the doctor looked at and found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// Everything that is not as it should be.
+    pub findings: Vec<Finding>,
+    /// How many sessions were looked at.
+    pub sessions: u64,
+    /// How many bytes were read.
+    pub bytes: u64,
+}
+
+impl Diagnosis {
+    /// Findings that are still there.
+    pub fn open(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| !finding.fixed)
+    }
+
+    fn add(&mut self, subject: impl ToString, problem: impl ToString, advice: &'static str, fixed: bool) {
+        self.findings.push(Finding { subject: subject.to_string(), problem: problem.to_string(), advice, fixed });
+    }
+}
+
+/// Looks at everything in a store; `progress` hears of each file.
+pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Result<Diagnosis> {
+    let mut diagnosis = Diagnosis::default();
+    permissions(store, mode, Path::new(""), 0o700, &mut diagnosis)?;
+    let listing = store.list_with(|path, _| progress(path))?;
+    for (path, why) in &listing.unusable {
+        let fixed = mode == Mode::Fix;
+        diagnosis.add(path.display(), format!("the snapshot is of no use: {why}"), "`--fix` rebuilds it from the transcripts", fixed);
+    }
+    if mode == Mode::Fix {
+        store.refresh(&listing)?;
+    }
+    for entry in listing.entries.iter().chain(&store.deleted()?) {
+        diagnosis.sessions += 1;
+        session(store, mode, entry, &mut diagnosis, &mut progress)?;
+    }
+    blobs(store, &mut diagnosis, &mut progress)?;
+    leftovers(store, mode, Path::new(""), &mut diagnosis)?;
+    Ok(diagnosis)
+}
+
+fn permissions(store: &Store, mode: Mode, path: &Path, wanted: u32, diagnosis: &mut Diagnosis) -> Result<()> {
+    let stat = match store.medium().stat(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.context("look at", path)?,
+    };
+    if stat.mode & 0o077 == 0 || stat.kind == FileKind::Other {
+        return Ok(());
+    }
+    let fixed = mode == Mode::Fix && store.medium().set_mode(path, wanted).is_ok();
+    let shown = if path.as_os_str().is_empty() { store.medium().root() } else { path.to_path_buf() };
+    let problem = format!("other users can reach it (mode {:03o})", stat.mode);
+    diagnosis.add(shown.display(), problem, "`--fix` makes it private", fixed);
+    Ok(())
+}
+
+fn session(
+    store: &Store,
+    mode: Mode,
+    entry: &Entry,
+    diagnosis: &mut Diagnosis,
+    progress: &mut impl FnMut(&Path),
+) -> Result<()> {
+    let id = &entry.row.id;
+    let path = match store.path(entry) {
+        Ok(path) => path,
+        Err(error @ Error::Missing { .. }) => {
+            diagnosis.add(id, error, "restore the file from a backup, or `unforget rm` the session", false);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    progress(&path);
+    permissions(store, mode, &path, 0o600, diagnosis)?;
+    let mut health = match check(store, &path) {
+        Ok(health) => health,
+        Err(error) => {
+            diagnosis.add(id, error, "move the file away; nothing in it was changed", false);
+            return Ok(());
+        }
+    };
+    let mendable = health.torn || !health.has_header;
+    if mendable && mode == Mode::Fix && entry.row.state == State::Ok {
+        match store.open(entry) {
+            Ok(session) => {
+                drop(session);
+                let before = (health.torn, health.has_header);
+                health = check(store, &path)?;
+                if before.0 && !health.torn {
+                    diagnosis.add(id, "its last line was cut off; the bytes are in a .torn file now", "", true);
+                }
+                if !before.1 && health.has_header {
+                    diagnosis.add(id, "its header was missing; it was written again", "", true);
+                }
+            }
+            Err(error) => diagnosis.add(id, error, "close the other program and try again", false),
+        }
+    }
+    diagnosis.bytes += health.bytes;
+    if !health.has_header {
+        diagnosis.add(id, "its header is missing", "`--fix` writes it again", false);
+    }
+    if entry.row.state == State::Mismatch {
+        diagnosis.add(id, "its header is that of another session, so no key leads to it", "move it back to where it belongs", false);
+    }
+    for note in health.report.damage().take(TOLD_NOTES) {
+        let advice = match note.kind {
+            NoteKind::Torn => "`--fix` moves it aside",
+            _ => "everything else in the session is usable; `unforget show` marks the place",
+        };
+        diagnosis.add(id, format!("byte {}: {}", note.offset, note.kind), advice, false);
+    }
+    let told = health.report.damage().count().min(TOLD_NOTES) as u64;
+    if health.report.damage_count() > told {
+        let more = health.report.damage_count() - told;
+        diagnosis.add(id, format!("and {more} more damaged places"), "", false);
+    }
+    for (n, problem) in health.blobs {
+        diagnosis.add(id, format!("record {n}: {problem}"), "restore the blob from a backup", false);
+    }
+    Ok(())
+}
+
+struct Health {
+    report: Report,
+    has_header: bool,
+    torn: bool,
+    bytes: u64,
+    blobs: Vec<(u64, String)>,
+}
+
+fn check(store: &Store, path: &Path) -> Result<Health> {
+    let reader = LogReader::open(store.medium().as_ref(), path)?;
+    let mut scanner = Scanner::default();
+    let (mut has_header, mut torn) = (false, false);
+    let mut references = Vec::new();
+    let mut forward = reader.forward(0);
+    while let Some(line) = forward.next()? {
+        torn |= !line.terminated;
+        scanner.feed(&line, |record| {
+            has_header |= matches!(record.body, Body::Session(_));
+            references.extend(blob_references(&record).into_iter().map(|reference| (record.n, reference)));
+        });
+    }
+    let missing = |(n, reference): (u64, Option<BlobRef>)| match reference {
+        None => Some((n, "a blob reference without hash and size".to_owned())),
+        Some(reference) => match store.medium().stat(&layout::blob(&reference.sha256)) {
+            Ok(_) => None,
+            Err(error) => Some((n, format!("its payload {} cannot be found: {error}", reference.sha256))),
+        },
+    };
+    let blobs = references.into_iter().filter_map(missing).collect();
+    Ok(Health { report: scanner.report, has_header, torn, bytes: reader.len(), blobs })
+}
+
+/// The references in a record; `None` for one that is not well formed.
+pub fn blob_references(record: &Record<'_>) -> Vec<Option<BlobRef>> {
+    if record.blobs.is_empty() {
+        return Vec::new();
+    }
+    let members = json::members(record.raw).unwrap_or_default();
+    let at = |pointer: &str| {
+        let (name, index) = match pointer.strip_prefix('/')?.split_once('/') {
+            Some((name, index)) => (name, Some(index.parse::<usize>().ok()?)),
+            None => (&pointer[1..], None),
+        };
+        let value = json::member(&members, &name.replace("~1", "/").replace("~0", "~"))?;
+        let value = match index {
+            Some(index) => json::elements(value)?.get(index).copied()?,
+            None => value,
+        };
+        BlobRef::parse(value)
+    };
+    record.blobs.iter().map(|pointer| at(pointer)).collect()
+}
+
+fn blobs(store: &Store, diagnosis: &mut Diagnosis, progress: &mut impl FnMut(&Path)) -> Result<()> {
+    for path in files(store, Path::new(layout::BLOBS))? {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.contains(TEMPORARY) {
+            continue;
+        }
+        progress(&path);
+        let bytes = read_small(store.medium().as_ref(), &path, u64::MAX).context("read", &path)?;
+        diagnosis.bytes += bytes.len() as u64;
+        if encode::sha256_hex(&bytes) != name {
+            diagnosis.add(path.display(), "its content does not match its name", "restore it from a backup", false);
+        }
+    }
+    Ok(())
+}
+
+fn leftovers(store: &Store, mode: Mode, within: &Path, diagnosis: &mut Diagnosis) -> Result<()> {
+    for path in files(store, within)? {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let Ok(stat) = store.medium().stat(&path) else { continue };
+        let age_ms = store.source().now_ms() - stat.modified_ns / 1_000_000;
+        if name.contains(TEMPORARY) && age_ms > LEFTOVER_MS {
+            let fixed = mode == Mode::Fix && store.medium().remove(&path).is_ok();
+            diagnosis.add(path.display(), "left behind by a writer that was interrupted", "`--fix` removes it", fixed);
+        }
+    }
+    Ok(())
+}
+
+fn files(store: &Store, within: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![within.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = match store.medium().list(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other.context("list", &folder)?,
+        };
+        for (name, kind) in entries {
+            match kind {
+                FileKind::Directory => folders.push(folder.join(name)),
+                FileKind::File => found.push(folder.join(name)),
+                FileKind::Other => {}
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

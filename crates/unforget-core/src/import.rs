@@ -1,0 +1,192 @@
+//! Sessions of other programs, taken into the store.
+//!
+//! Both tutorial layouts and their record formats are understood, and transcripts that this program
+//! exported. An import never touches its source. The records become native ones in the order in which things
+//! happened; the original file goes into the blob store byte for byte and the header refers to it, so that nothing
+//! that could not be understood is lost, and the same file is not imported twice.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::encode;
+use crate::error::{Error, IoContext as _, Result};
+use crate::json;
+use crate::key::Key;
+use crate::layout::AgentDir;
+use crate::medium::{FileKind, Medium, read_small};
+use crate::reader::LogReader;
+use crate::record::{Body, Record};
+use crate::scan::scan;
+use crate::session;
+use crate::stamp::SessionId;
+use crate::store::{Listing, Store};
+
+mod convert;
+mod find;
+
+pub use find::{Candidate, Search, find};
+
+/// What became of a candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is a session now.
+    Imported {
+        /// The new session.
+        id: SessionId,
+        /// Its key.
+        key: String,
+        /// How many records it has.
+        records: u64,
+        /// What was put right on the way.
+        put_right: Vec<String>,
+        /// What could not be understood; the original copy has it.
+        damage: Vec<String>,
+    },
+    /// The same file was imported before.
+    Known {
+        /// As this session.
+        id: String,
+    },
+    /// There is nothing in it.
+    Empty,
+    /// It belongs to someone else than it seems to.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Imports one candidate.
+pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &Candidate) -> Result<Outcome> {
+    let bytes = LogReader::open(from, &candidate.path)?.read_all()?;
+    let sha256 = encode::sha256_hex(&bytes);
+    let known: HashMap<&str, &str> = listing
+        .entries
+        .iter()
+        .filter_map(|entry| Some((entry.row.origin.as_deref()?, entry.row.id.as_str())))
+        .collect();
+    if let Some(id) = known.get(sha256.as_str()) {
+        return Ok(Outcome::Known { id: (*id).to_owned() });
+    }
+    let scanned = scan(&bytes);
+    let Some(first) = scanned.records.first() else { return Ok(Outcome::Empty) };
+    if first.version > 0 {
+        return native(store, from, candidate, &bytes, &scanned.records);
+    }
+    let key = match key_of(candidate, &scanned.records) {
+        Ok(key) => key,
+        Err(why) => return Ok(Outcome::Refused { why }),
+    };
+    let converted = convert::convert(&scanned.records);
+    let created_ms = scanned.records.iter().find_map(Record::time_ms).or(candidate.created_ms);
+    let created_ms = created_ms.unwrap_or_else(|| store.source().now_ms());
+    store.blobs().put(&bytes)?;
+    let origin = format!(
+        "{{\"format\":\"tutorial\",\"id\":{},\"file\":{},\"sha256\":\"{sha256}\",\"bytes\":{}}}",
+        json::quote(&old_id(candidate, &scanned.records)),
+        json::quote(&candidate.path.display().to_string()),
+        bytes.len()
+    );
+    let id = store.source().new_id(created_ms);
+    let header = session::header_draft(&id, &key, candidate.label.as_deref()).raw("origin", &origin).dated(Some(created_ms));
+    let text = session::encode_all(&store.blobs(), &header, &converted.drafts, store.source().now_ms())?;
+    store.adopt(&key, &id, text.as_bytes())?;
+    let damage = scanned.report.damage().map(|note| format!("byte {}: {}", note.offset, note.kind)).collect();
+    Ok(Outcome::Imported {
+        id,
+        key: key.to_string(),
+        records: converted.drafts.len() as u64 + 1,
+        put_right: converted.put_right,
+        damage,
+    })
+}
+
+/// The key that a tutorial's session goes under; an error if its header and its index disagree.
+fn key_of(candidate: &Candidate, records: &[Record<'_>]) -> std::result::Result<Key, String> {
+    let header = records.iter().find_map(|record| match &record.body {
+        Body::Session(header) => Some(header),
+        _ => None,
+    });
+    let stated = header.and_then(|header| header.key.as_deref());
+    if let (Some(stated), Some(listed)) = (stated, candidate.key.as_deref())
+        && stated != listed
+    {
+        return Err(format!("its header says key `{stated}`, the index says `{listed}`"));
+    }
+    if let (Some(stated), Some(listed)) = (header.and_then(|header| header.id.as_deref()), candidate.id.as_deref())
+        && stated != listed
+    {
+        return Err(format!("its header says session `{stated}`, the index says `{listed}`"));
+    }
+    let text = stated.or(candidate.key.as_deref()).or(candidate.guessed_key.as_deref());
+    match text {
+        Some(text) => text.parse().or_else(|_| Key::new("main", "import", None, text)).map_err(|error| error.to_string()),
+        None => Ok(Key::default()),
+    }
+}
+
+fn old_id(candidate: &Candidate, records: &[Record<'_>]) -> String {
+    let stated = records.iter().find_map(|record| match &record.body {
+        Body::Session(header) => header.id.as_deref().map(str::to_owned),
+        _ => None,
+    });
+    let stem = || candidate.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    stated.or(candidate.id.clone()).unwrap_or_else(stem)
+}
+
+/// Takes over a transcript of this program: same id, same bytes, blobs from the folder beside it.
+fn native(
+    store: &Store,
+    from: &dyn Medium,
+    candidate: &Candidate,
+    bytes: &[u8],
+    records: &[Record<'_>],
+) -> Result<Outcome> {
+    let header = records.iter().find_map(|record| match &record.body {
+        Body::Session(header) => Some(header),
+        _ => None,
+    });
+    let id = header.and_then(|header| header.id.as_deref()).and_then(SessionId::parse);
+    let key: Option<Key> = header.and_then(|header| header.key.as_deref()).and_then(|key| key.parse().ok());
+    let (Some(id), Some(key)) = (id, key) else {
+        return Ok(Outcome::Refused { why: "its header has no usable id and key".to_owned() });
+    };
+    let dir = AgentDir::of(key.agent());
+    if store.medium().stat(&dir.transcript(&id)).is_ok() {
+        return Ok(Outcome::Known { id: id.to_string() });
+    }
+    let mut damage = Vec::new();
+    let blobs = candidate.path.with_extension("jsonl.blobs");
+    for (name, kind) in from.list(&blobs).unwrap_or_default() {
+        if kind != FileKind::File {
+            continue;
+        }
+        let path = blobs.join(&name);
+        let payload = read_small(from, &path, u64::MAX).context("read", &path)?;
+        if encode::sha256_hex(&payload) == name {
+            store.blobs().put(&payload)?;
+        } else {
+            damage.push(format!("{}: its content does not match its name", path.display()));
+        }
+    }
+    store.adopt(&key, &id, bytes)?;
+    let scanned = scan(bytes);
+    damage.extend(scanned.report.damage().map(|note| format!("byte {}: {}", note.offset, note.kind)));
+    Ok(Outcome::Imported {
+        id,
+        key: key.to_string(),
+        records: records.len() as u64,
+        put_right: Vec::new(),
+        damage,
+    })
+}
+
+/// Whether a file looks like a transcript.
+pub(crate) fn is_transcript(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+/// An error for a path where nothing can be imported from.
+pub(crate) fn nothing_at(root: &Path) -> Error {
+    Error::NotFound { what: "transcript", name: root.display().to_string() }
+}
