@@ -80,7 +80,10 @@ impl Blobs {
             other => other.context("read", &path)?,
         };
         if encode::sha256_hex(&bytes) != hash {
-            return Err(Error::Invalid(format!("`{}` is damaged: its content does not match its name", path.display())));
+            return Err(Error::Invalid(format!(
+                "`{}` is damaged: its content does not match its name",
+                path.display()
+            )));
         }
         Ok(bytes)
     }

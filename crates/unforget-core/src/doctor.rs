@@ -76,7 +76,12 @@ pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Re
     let listing = store.list_with(|path, _| progress(path))?;
     for (path, why) in &listing.unusable {
         let fixed = mode == Mode::Fix;
-        diagnosis.add(path.display(), format!("the snapshot is of no use: {why}"), "`--fix` rebuilds it from the transcripts", fixed);
+        diagnosis.add(
+            path.display(),
+            format!("the snapshot is of no use: {why}"),
+            "`--fix` rebuilds it from the transcripts",
+            fixed,
+        );
     }
     if mode == Mode::Fix {
         store.refresh(&listing)?;
@@ -152,7 +157,12 @@ fn session(
         diagnosis.add(id, "its header is missing", "`--fix` writes it again", false);
     }
     if entry.row.state == State::Mismatch {
-        diagnosis.add(id, "its header is that of another session, so no key leads to it", "move it back to where it belongs", false);
+        diagnosis.add(
+            id,
+            "its header is that of another session, so no key leads to it",
+            "move it back to where it belongs",
+            false,
+        );
     }
     for note in health.report.damage().take(TOLD_NOTES) {
         let advice = match note.kind {

@@ -11,6 +11,7 @@
 //! `limits` drops what does not fit.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::json;
 use crate::record::{Body, Record};
@@ -102,11 +103,17 @@ pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
         thinking_from = thinking_from.max(arranged.last_words());
     }
     history.unanswered = arranged.unanswered();
-    let mut messages = arranged.messages(thinking_from);
+    let tools = history.tools.as_deref().map(tool_names).unwrap_or_default();
+    let mut messages = arranged.messages(thinking_from, &tools);
     limits::images(&mut messages.list, &mut messages.repairs);
     history.messages = messages.list.into_iter().map(steps::Outgoing::render).collect();
     history.repairs = messages.repairs.0;
     history
+}
+
+fn tool_names(tools: &str) -> HashSet<String> {
+    let name = |tool: &str| json::member(&json::members(tool)?, "name").and_then(json::string).map(Cow::into_owned);
+    json::elements(tools).unwrap_or_default().into_iter().filter_map(name).collect()
 }
 
 /// Selects the path of a whole transcript and builds its messages.

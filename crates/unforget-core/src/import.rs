@@ -88,7 +88,8 @@ pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &C
         bytes.len()
     );
     let id = store.source().new_id(created_ms);
-    let header = session::header_draft(&id, &key, candidate.label.as_deref()).raw("origin", &origin).dated(Some(created_ms));
+    let header =
+        session::header_draft(&id, &key, candidate.label.as_deref()).raw("origin", &origin).dated(Some(created_ms));
     let text = session::encode_all(&store.blobs(), &header, &converted.drafts, store.source().now_ms())?;
     store.adopt(&key, &id, text.as_bytes())?;
     let damage = scanned.report.damage().map(|note| format!("byte {}: {}", note.offset, note.kind)).collect();
@@ -120,7 +121,9 @@ fn key_of(candidate: &Candidate, records: &[Record<'_>]) -> std::result::Result<
     }
     let text = stated.or(candidate.key.as_deref()).or(candidate.guessed_key.as_deref());
     match text {
-        Some(text) => text.parse().or_else(|_| Key::new("main", "import", None, text)).map_err(|error| error.to_string()),
+        Some(text) => {
+            text.parse().or_else(|_| Key::new("main", "import", None, text)).map_err(|error| error.to_string())
+        }
         None => Ok(Key::default()),
     }
 }
@@ -172,13 +175,7 @@ fn native(
     store.adopt(&key, &id, bytes)?;
     let scanned = scan(bytes);
     damage.extend(scanned.report.damage().map(|note| format!("byte {}: {}", note.offset, note.kind)));
-    Ok(Outcome::Imported {
-        id,
-        key: key.to_string(),
-        records: records.len() as u64,
-        put_right: Vec::new(),
-        damage,
-    })
+    Ok(Outcome::Imported { id, key: key.to_string(), records: records.len() as u64, put_right: Vec::new(), damage })
 }
 
 /// Whether a file looks like a transcript.

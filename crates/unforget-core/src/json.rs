@@ -216,7 +216,10 @@ mod tests {
     #[test]
     fn members_keep_order_and_duplicates() {
         let members = members(r#"{"b":1,"a":{"x":2},"b":3}"#).unwrap();
-        assert_eq!(members.iter().map(|(name, value)| (name.as_ref(), *value)).collect::<Vec<_>>(), [("b", "1"), ("a", r#"{"x":2}"#), ("b", "3")]);
+        assert_eq!(
+            members.iter().map(|(name, value)| (name.as_ref(), *value)).collect::<Vec<_>>(),
+            [("b", "1"), ("a", r#"{"x":2}"#), ("b", "3")]
+        );
         assert_eq!(member(&members, "b"), Some("3"));
     }
 }

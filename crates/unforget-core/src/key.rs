@@ -70,8 +70,7 @@ impl Default for Key {
 impl Key {
     /// A key from its parts, which may hold any text but NUL.
     pub fn new(agent: &str, channel: &str, kind: Option<PeerKind>, peer: &str) -> Result<Self, KeyError> {
-        let key =
-            Self { agent: agent.to_owned(), channel: channel.to_owned(), peer: peer.to_owned(), kind };
+        let key = Self { agent: agent.to_owned(), channel: channel.to_owned(), peer: peer.to_owned(), kind };
         let fail = |why| Err(KeyError { key: key.to_string(), why });
         if [agent, channel, peer].iter().any(|part| part.is_empty()) {
             return fail("no part of it may be empty");
@@ -118,7 +117,8 @@ impl FromStr for Key {
             [peer] => Self::new(DEFAULT_AGENT, DEFAULT_CHANNEL, None, peer),
             [agent, channel, peer] => Self::new(agent, channel, None, peer),
             ["agent", agent, channel, kind, peer] => {
-                let kind = PeerKind::parse(kind).ok_or_else(|| fail("its fourth part must be direct, group or thread"))?;
+                let kind =
+                    PeerKind::parse(kind).ok_or_else(|| fail("its fourth part must be direct, group or thread"))?;
                 Self::new(agent, channel, Some(kind), peer)
             }
             _ => Err(fail(

@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 use crate::json;
 
 mod draft;
-pub use draft::{Draft, Envelope};
 pub(crate) use draft::checksum;
+pub use draft::{Draft, Envelope};
 
 /// Length of `,"crc":"1a2b3c4d"}`.
 pub(crate) const CRC_TAIL: usize = draft::CRC_MEMBER.len() + 10;
@@ -416,11 +416,6 @@ impl<'a> Fields<'a> {
     fn tool_result(&self) -> Result<ToolResult<'a>, &'static str> {
         let id = self.text(Field::ToolUseId).filter(|id| !id.is_empty()).ok_or("`tool_use_id` must be a string")?;
         let content = self.get(Field::Output).or(self.get(Field::Content)).ok_or("`output` is missing")?;
-        Ok(ToolResult {
-            id,
-            content,
-            is_error: self.is_true(Field::IsError),
-            is_repair: self.is_true(Field::Repair),
-        })
+        Ok(ToolResult { id, content, is_error: self.is_true(Field::IsError), is_repair: self.is_true(Field::Repair) })
     }
 }

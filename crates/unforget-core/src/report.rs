@@ -75,10 +75,7 @@ pub enum NoteKind {
 impl NoteKind {
     /// Whether this is damage, as opposed to an oddity that harms nothing.
     pub fn is_damage(&self) -> bool {
-        !matches!(
-            self,
-            NoteKind::ByteOrderMark | NoteKind::Blank | NoteKind::UnknownType(_) | NoteKind::ClockBackwards
-        )
+        !matches!(self, NoteKind::ByteOrderMark | NoteKind::Blank | NoteKind::UnknownType(_) | NoteKind::ClockBackwards)
     }
 
     /// A short, stable name for machines.
@@ -122,7 +119,9 @@ impl fmt::Display for NoteKind {
             NoteKind::Gap { first, last } => write!(f, "records {first} to {last} are missing"),
             NoteKind::Repeated(n) => write!(f, "record number {n} was used before"),
             NoteKind::ChecksumMismatch => write!(f, "checksum mismatch: this line or the one before it was changed"),
-            NoteKind::UnknownParent(n) => write!(f, "its parent, record {n}, is not there; the record before it stands in"),
+            NoteKind::UnknownParent(n) => {
+                write!(f, "its parent, record {n}, is not there; the record before it stands in")
+            }
             NoteKind::BlobUnreadable(why) => write!(f, "payload unreadable: {why}"),
         }
     }

@@ -37,7 +37,11 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("id", &self.id).field("key", &self.key).field("end", &self.end).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .field("key", &self.key)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
     }
 }
 
@@ -60,8 +64,7 @@ impl Session {
         let known = found.as_ref().and_then(|header| header.key.as_deref()).and_then(|key| key.parse().ok());
         let has_header = found.is_some();
         let key = known.unwrap_or(key);
-        let mut session =
-            Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed };
+        let mut session = Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed };
         if !has_header {
             let id = session.id.clone();
             let header = header_draft(&id, &session.key, None).raw("repair", "true");
@@ -135,7 +138,8 @@ impl Session {
 
     /// Saves a finished turn at once: the user's words, then the model's content blocks.
     pub fn save_turn(&mut self, user: &str, blocks: &str) -> Result<Range<u64>> {
-        let blocks = json::elements(blocks).ok_or_else(|| Error::Invalid("content blocks must be a JSON array".to_owned()))?;
+        let blocks =
+            json::elements(blocks).ok_or_else(|| Error::Invalid("content blocks must be a JSON array".to_owned()))?;
         let msg = format!("turn-{}", self.end.next);
         let mut drafts = vec![Draft::user(user)];
         drafts.extend(blocks.iter().map(|block| block_draft(&msg, block)));
@@ -257,12 +261,7 @@ pub(crate) fn header(reader: &LogReader) -> Result<Option<OwnedHeader>> {
 }
 
 /// Rebuilds the conversation of a transcript, payloads put back.
-pub fn restore(
-    medium: &dyn Medium,
-    path: &Path,
-    blobs: &Blobs,
-    limits: &Limits,
-) -> Result<Restored> {
+pub fn restore(medium: &dyn Medium, path: &Path, blobs: &Blobs, limits: &Limits) -> Result<Restored> {
     let reader = LogReader::open(medium, path)?;
     let recent = Recent::read(&reader, limits)?;
     let (records, mut report) = recent.scan();

@@ -207,7 +207,11 @@ impl Store {
                 other => other.context("look at", &path)?,
             };
             let row = match cached {
-                Some(row) if row.bytes == stat.len && row.modified_ns == stat.modified_ns && row.state != State::Missing => row,
+                Some(row)
+                    if row.bytes == stat.len && row.modified_ns == stat.modified_ns && row.state != State::Missing =>
+                {
+                    row
+                }
                 _ => {
                     progress(&path, stat.len);
                     listing.stale.insert(dir.clone());
@@ -361,8 +365,7 @@ impl Store {
 }
 
 fn entry_id(entry: &Entry) -> Result<SessionId> {
-    SessionId::parse(&entry.row.id)
-        .ok_or_else(|| Error::NotFound { what: "session", name: entry.row.id.clone() })
+    SessionId::parse(&entry.row.id).ok_or_else(|| Error::NotFound { what: "session", name: entry.row.id.clone() })
 }
 
 fn sort(entries: &mut [Entry]) {

@@ -107,10 +107,7 @@ impl CrashMedium {
     pub fn restart(&self, survival: Survival) -> Self {
         let mut state = self.state();
         state.plan.cut_power();
-        let locks = Locks {
-            ineffective: state.locks.ineffective,
-            ..Locks::default()
-        };
+        let locks = Locks { ineffective: state.locks.ineffective, ..Locks::default() };
         Self::with(state.disk.survive(survival), state.plan.scope(), locks)
     }
 
@@ -132,13 +129,7 @@ impl CrashMedium {
     }
 
     fn with(disk: Disk, scope: Scope, locks: Locks) -> Self {
-        Self {
-            state: Arc::new(Mutex::new(State {
-                disk,
-                plan: Plan::new(scope),
-                locks,
-            })),
-        }
+        Self { state: Arc::new(Mutex::new(State { disk, plan: Plan::new(scope), locks })) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -206,15 +197,11 @@ impl Medium for CrashMedium {
     }
 
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.admitted(Operation::Replace)?
-            .disk
-            .rename(from, to, Existing::Replaced)
+        self.admitted(Operation::Replace)?.disk.rename(from, to, Existing::Replaced)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.admitted(Operation::Rename)?
-            .disk
-            .rename(from, to, Existing::Refused)
+        self.admitted(Operation::Rename)?.disk.rename(from, to, Existing::Refused)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -231,11 +218,7 @@ impl Medium for CrashMedium {
 
     fn lock_holder(&self, stat: &Stat) -> Option<String> {
         let (_, inode) = stat.identity;
-        self.state()
-            .locks
-            .holders
-            .contains_key(&inode)
-            .then(|| LOCK_HOLDER.to_owned())
+        self.state().locks.holders.contains_key(&inode).then(|| LOCK_HOLDER.to_owned())
     }
 
     fn root(&self) -> PathBuf {

@@ -36,9 +36,28 @@ impl Dice {
 }
 
 const IDS: &[&str] = &["a", "b", "a", "toolu_1", "toolu_2", "x|y:z", "x_y_z", "", "a_2", "日本"];
-const TEXTS: &[&str] =
-    &["\"hi\"", "\"\"", "\" \\n\"", "\"x\\ud83d\"", "\"a\\u0000b\"", "\"\\u001c\"", "\"会话 履歴\"", "\"\\ud83d\\ude00 ok\"", "\"\u{2028}\"", "\"\\u00a0\""];
-const INPUTS: &[&str] = &["{}", "{\"z\":12345678901234567890123,\"a\":1.0}", "\"{\\\"a\\\":1}\"", "\"{\\\"cut\"", "7", "null", "{\"a\":{\"a\":1}}", "[]"];
+const TEXTS: &[&str] = &[
+    "\"hi\"",
+    "\"\"",
+    "\" \\n\"",
+    "\"x\\ud83d\"",
+    "\"a\\u0000b\"",
+    "\"\\u001c\"",
+    "\"会话 履歴\"",
+    "\"\\ud83d\\ude00 ok\"",
+    "\"\u{2028}\"",
+    "\"\\u00a0\"",
+];
+const INPUTS: &[&str] = &[
+    "{}",
+    "{\"z\":12345678901234567890123,\"a\":1.0}",
+    "\"{\\\"a\\\":1}\"",
+    "\"{\\\"cut\"",
+    "7",
+    "null",
+    "{\"a\":{\"a\":1}}",
+    "[]",
+];
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
 /// Bytes that are nearly a transcript: every kind of record, block and damage in every order.
@@ -83,7 +102,10 @@ fn record(dice: &mut Dice, n: Option<usize>) -> String {
         8..=9 => format!("\"type\":\"tool_result\",\"tool_use_id\":{id},\"output\":{}", result(dice)),
         10 => format!("\"type\":\"compaction\",\"summary\":{text},\"first_kept\":{}", dice.below(30)),
         11 => format!("\"type\":\"head\",\"to\":{}", dice.below(30)),
-        12 => "\"type\":\"context\",\"system\":\"be kind\",\"tools\":[]".to_owned(),
+        12 => {
+            let tools = dice.pick(&["[]", "[{\"type\":\"web_search_20250305\",\"name\":\"web_search\"}]"]);
+            format!("\"type\":\"context\",\"system\":\"be kind\",\"tools\":{tools}")
+        }
         _ => format!("\"type\":\"turn\",\"state\":\"done\",\"content\":{text}"),
     };
     format!("{{{envelope}{body}}}")
@@ -106,10 +128,14 @@ fn block(dice: &mut Dice, user: bool) -> String {
         (0..=2, _) => format!("{{\"type\":\"text\",\"text\":{text}}}"),
         (3, true) => format!("{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"content\":{}}}", result(dice)),
         (4, true) => image(dice),
-        (5, _) => format!("{{\"type\":\"text\",\"text\":{text},\"cache_control\":{{\"type\":\"ephemeral\"}},\"odd\":1}}"),
+        (5, _) => {
+            format!("{{\"type\":\"text\",\"text\":{text},\"cache_control\":{{\"type\":\"ephemeral\"}},\"odd\":1}}")
+        }
         (3, false) => format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":\"t\",\"input\":{}}}", dice.pick(INPUTS)),
         (4, false) => "{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"S\"}".to_owned(),
-        (6, false) => "{\"type\":\"server_tool_use\",\"id\":\"srvtoolu_1\",\"name\":\"web_search\",\"input\":{}}".to_owned(),
+        (6, false) => {
+            "{\"type\":\"server_tool_use\",\"id\":\"srvtoolu_1\",\"name\":\"web_search\",\"input\":{}}".to_owned()
+        }
         (7, false) => "{\"type\":\"web_search_tool_result\",\"tool_use_id\":\"srvtoolu_1\",\"content\":[]}".to_owned(),
         (6, true) => "{\"type\":\"document\",\"source\":{\"type\":\"text\",\"data\":\"d\"}}".to_owned(),
         (8, _) => "{\"type\":\"thinking\",\"thinking\":\"no signature\"}".to_owned(),
@@ -132,8 +158,26 @@ fn result(dice: &mut Dice) -> String {
 }
 
 const WORDS: &[&str] = &[
-    "session", "transcript", "resume", "the", "compaction", "error", "of", "a", "disk", "会话", "履歴", "復元", "세션", "fn main()",
-    "let mut log = Log::open(path)?;", "{\"key\": \"value\"}", "durable", "append", "and", "to",
+    "session",
+    "transcript",
+    "resume",
+    "the",
+    "compaction",
+    "error",
+    "of",
+    "a",
+    "disk",
+    "会话",
+    "履歴",
+    "復元",
+    "세션",
+    "fn main()",
+    "let mut log = Log::open(path)?;",
+    "{\"key\": \"value\"}",
+    "durable",
+    "append",
+    "and",
+    "to",
 ];
 
 /// A few words, some of them code, some of them Chinese, Japanese or Korean.
@@ -168,8 +212,12 @@ pub fn transcript(seed: u64, id: &str, bytes: usize) -> Vec<u8> {
     let mut crc = 0;
     let mut n = 0;
     let mut push = |draft: &Draft, out: &mut String| {
-        let envelope =
-            Envelope { n, parent: Some(n.saturating_sub(1)), now_ms: 1_767_225_600_000 + i64::try_from(n).unwrap_or(0), previous_crc: crc };
+        let envelope = Envelope {
+            n,
+            parent: Some(n.saturating_sub(1)),
+            now_ms: 1_767_225_600_000 + i64::try_from(n).unwrap_or(0),
+            previous_crc: crc,
+        };
         let line = draft.encode(envelope, &[]);
         crc = Record::parse(line.trim_end(), 0, n).ok().and_then(|record| record.crc).unwrap_or(0);
         n += 1;

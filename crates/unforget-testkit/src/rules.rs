@@ -72,13 +72,7 @@ pub struct Server<'a> {
 
 impl Default for Server<'_> {
     fn default() -> Self {
-        Self {
-            model: "claude-opus-5",
-            window: 200_000,
-            count: None,
-            known_prefixes: None,
-            drop_mismatched: false,
-        }
+        Self { model: "claude-opus-5", window: 200_000, count: None, known_prefixes: None, drop_mismatched: false }
     }
 }
 
@@ -95,11 +89,7 @@ pub struct Rejection {
 
 impl Rejection {
     fn invalid(message: impl Into<String>) -> Self {
-        Self {
-            status: 400,
-            kind: "invalid_request_error",
-            message: message.into(),
-        }
+        Self { status: 400, kind: "invalid_request_error", message: message.into() }
     }
 }
 
@@ -120,10 +110,7 @@ pub fn check(body: &[u8], server: &Server<'_>) -> Result<(), Rejection> {
 pub fn check_messages(messages: &[u8]) -> Result<(), Rejection> {
     let server = Server::default();
     let messages = body::parse(messages)?;
-    check_value(
-        &json!({"model": server.model, "max_tokens": 1024, "messages": messages}),
-        &server,
-    )
+    check_value(&json!({"model": server.model, "max_tokens": 1024, "messages": messages}), &server)
 }
 
 fn check_value(body: &Value, server: &Server<'_>) -> Result<(), Rejection> {

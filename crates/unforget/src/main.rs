@@ -1,1 +1,30 @@
-fn main() {}
+//! What a person touches: commands, configuration, output.
+//!
+//! The only crate that reads the environment, the home directory or the terminal. Data goes to stdout, talk goes to
+//! stderr; every command can speak JSON. Exit codes: 0 done, 1 failed, 2 not understood, 3 busy, 4 damage met.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod cli;
+mod commands;
+mod failure;
+mod home;
+mod progress;
+mod screen;
+
+fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are errors to clap, but successes to a person.
+            let printed = error.print();
+            return if error.use_stderr() || printed.is_err() { failure::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    match commands::run(cli) {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => failure.report(),
+    }
+}

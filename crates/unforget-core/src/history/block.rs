@@ -43,7 +43,7 @@ pub(super) enum Kind<'a> {
     Text { blank: bool },
     Thinking,
     Image { largest_side: usize },
-    ServerUse { id: Cow<'a, str> },
+    ServerUse { id: Cow<'a, str>, name: Cow<'a, str> },
     ServerResult { id: Cow<'a, str> },
     Other,
 }
@@ -111,7 +111,8 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
     let Some(members) = json::members(raw) else { return leave_out("it is not an object".to_owned()) };
     let text = |name| json::member(&members, name).and_then(json::string);
     let Some(kind) = text("type") else { return leave_out("it has no type".to_owned()) };
-    let wrong_role = |kind: &str| format!("{kind} in a message of the {}", if role == Role::User { "user" } else { "model" });
+    let wrong_role =
+        |kind: &str| format!("{kind} in a message of the {}", if role == Role::User { "user" } else { "model" });
     match (kind.as_ref(), role) {
         ("tool_use", Role::Assistant) => match (text("id"), text("name"), json::member(&members, "input")) {
             (Some(id), Some(name), Some(input)) if !id.is_empty() && !name.is_empty() => {
@@ -152,9 +153,9 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
         ("document" | "search_result", Role::User) | ("compaction", Role::Assistant) => {
             Some(Element::Block(whole(raw, &members, Kind::Other, n, repairs)))
         }
-        ("server_tool_use", Role::Assistant) => match (text("id"), json::member(&members, "input")) {
-            (Some(id), Some(input)) if is_server_id(&id) && input.starts_with('{') && text("name").is_some() => {
-                Some(Element::Block(whole(raw, &members, Kind::ServerUse { id }, n, repairs)))
+        ("server_tool_use", Role::Assistant) => match (text("id"), text("name"), json::member(&members, "input")) {
+            (Some(id), Some(name), Some(input)) if is_server_id(&id) && input.starts_with('{') => {
+                Some(Element::Block(whole(raw, &members, Kind::ServerUse { id, name }, n, repairs)))
             }
             _ => leave_out("a server_tool_use without a proper id, name or input".to_owned()),
         },
@@ -162,9 +163,11 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
             Some(id) => Some(Element::Block(whole(raw, &members, Kind::ServerResult { id }, n, repairs))),
             None => leave_out(format!("a {other} without tool_use_id")),
         },
-        ("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document" | "search_result" | "compaction" | "server_tool_use", _) => {
-            leave_out(wrong_role(&kind))
-        }
+        (
+            "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document" | "search_result"
+            | "compaction" | "server_tool_use",
+            _,
+        ) => leave_out(wrong_role(&kind)),
         (other, _) => leave_out(format!("unknown type {other}")),
     }
 }
@@ -183,7 +186,7 @@ fn is_blank(text: &str) -> bool {
 /// A text block from any text.
 pub(super) fn note<'a>(text: &str, n: u64) -> Block<'a> {
     let json = format!("{{\"type\":\"text\",\"text\":{}}}", json::quote(text));
-    Block { json: Cow::Owned(json), kind: Kind::Text { blank: false }, n }
+    Block { json: sendable(Cow::Owned(json)), kind: Kind::Text { blank: false }, n }
 }
 
 /// Whether the block is exactly `{"type":"text","text":"…"}`, and if so, whether the text is blank.
@@ -280,7 +283,13 @@ fn trim<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs: 
 }
 
 /// A block that is sent as it is, unless it is nested too deeply or too long.
-fn whole<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], kind: Kind<'a>, n: u64, repairs: &mut Repairs) -> Block<'a> {
+fn whole<'a>(
+    raw: &'a str,
+    members: &[(Cow<'a, str>, &'a str)],
+    kind: Kind<'a>,
+    n: u64,
+    repairs: &mut Repairs,
+) -> Block<'a> {
     if json::deeper_than(raw, MAX_DEPTH) {
         repairs.add(n, RepairKind::TooDeep);
         return note("[content nested too deeply to be sent]", n);
@@ -329,7 +338,6 @@ fn side(base64_text: &str) -> usize {
 }
 
 fn is_server_id(id: &str) -> bool {
-    id.strip_prefix("srvtoolu_").is_some_and(|rest| {
-        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    })
+    id.strip_prefix("srvtoolu_")
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
 }

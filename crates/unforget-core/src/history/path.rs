@@ -96,9 +96,15 @@ pub(super) fn from_compaction<'r, 'a>(chosen: Vec<&'r Record<'a>>) -> Path<'r, '
         Some((at, first_kept)) => {
             let kept = first_kept.and_then(|n| chosen[..at].iter().position(|record| record.n == n)).unwrap_or(at);
             // The context in force when the summary was made stays in force.
-            let context = chosen[..kept].iter().rev().find(|record| matches!(record.body, Body::Context { .. })).copied();
+            let context =
+                chosen[..kept].iter().rev().find(|record| matches!(record.body, Body::Context { .. })).copied();
             let kept = chosen[kept..at].iter().filter(|record| !matches!(record.body, Body::Compaction { .. }));
-            [chosen[at]].into_iter().chain(context).chain(kept.copied()).chain(chosen[at + 1..].iter().copied()).collect()
+            [chosen[at]]
+                .into_iter()
+                .chain(context)
+                .chain(kept.copied())
+                .chain(chosen[at + 1..].iter().copied())
+                .collect()
         }
     };
     Path { records, thinking_from, ..Path::default() }

@@ -100,7 +100,9 @@ impl RepairKind {
 impl fmt::Display for RepairKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RepairKind::ResultAdded(id) => write!(f, "call {id} has no result; the model is told that its outcome is unknown"),
+            RepairKind::ResultAdded(id) => {
+                write!(f, "call {id} has no result; the model is told that its outcome is unknown")
+            }
             RepairKind::OrphanResult(id) => write!(f, "result of {id} answers no call and is left out"),
             RepairKind::SecondResult(id) => write!(f, "second result of {id} is left out"),
             RepairKind::ResultMoved(id) => write!(f, "result of {id} is moved behind its call"),
@@ -108,7 +110,9 @@ impl fmt::Display for RepairKind {
             RepairKind::CallRenamed { from, to } => write!(f, "call {from} is sent as {to}"),
             RepairKind::ToolRenamed { from, to } => write!(f, "tool {from} is sent as {to}"),
             RepairKind::InputCutOff(id) => write!(f, "arguments of call {id} were cut off; the model is told so"),
-            RepairKind::InputDecoded(id) => write!(f, "arguments of call {id} were stored as text and are sent as an object"),
+            RepairKind::InputDecoded(id) => {
+                write!(f, "arguments of call {id} were stored as text and are sent as an object")
+            }
             RepairKind::TooDeep => write!(f, "nested too deeply to send; replaced by a note"),
             RepairKind::Empty => write!(f, "text without words is left out"),
             RepairKind::BlockLeftOut(why) => write!(f, "content block left out: {why}"),

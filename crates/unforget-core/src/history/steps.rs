@@ -132,7 +132,8 @@ impl<'a> Steps<'a> {
                     self.repairs.add(n, RepairKind::CallWrittenTwice(call.id.clone().into_owned()));
                     return;
                 }
-                let placed = Call { id: call.id.clone(), name: call.name.clone(), input: call.input, caller: call.caller };
+                let placed =
+                    Call { id: call.id.clone(), name: call.name.clone(), input: call.input, caller: call.caller };
                 self.call(placed, &call.msg, n, record.version);
             }
             Body::ToolResult(result) => {
@@ -179,10 +180,7 @@ impl<'a> Steps<'a> {
         let last = self.last();
         let same_message = msg.is_some() && last.msg == *msg;
         let other_message = msg.is_some() && last.msg.is_some() && !same_message;
-        if !last.words.is_empty()
-            || (last.answered && !same_message)
-            || (other_message && !last.calls.is_empty())
-        {
+        if !last.words.is_empty() || (last.answered && !same_message) || (other_message && !last.calls.is_empty()) {
             self.list.push(Step::default());
         }
         let early = match version {
@@ -244,8 +242,8 @@ impl<'a> Steps<'a> {
         &mut self.repairs
     }
 
-    /// The messages; thinking before record `thinking_from` stays out.
-    pub(super) fn messages(mut self, thinking_from: u64) -> Messages<'a> {
+    /// The messages; thinking before record `thinking_from` stays out. `tools` are those that the request declares.
+    pub(super) fn messages(mut self, thinking_from: u64, tools: &HashSet<String>) -> Messages<'a> {
         for given in std::mem::take(&mut self.early) {
             self.repairs.add(given.n, RepairKind::OrphanResult(given.answer.id.into_owned()));
         }
@@ -254,7 +252,7 @@ impl<'a> Steps<'a> {
         for step in self.list {
             step.emit(thinking_from, &mut server_calls, &mut out);
         }
-        out.close_server_calls();
+        out.close_server_calls(tools);
         out
     }
 }
@@ -272,7 +270,8 @@ impl<'a> Step<'a> {
             Part::Call(_) => 0,
         });
         let calls = self.calls.iter().map(|placed| {
-            let answer = placed.answer.as_ref().map_or(UNKNOWN_OUTCOME.len(), |given| given.answer.content.len().min(MAX_TEXT));
+            let answer =
+                placed.answer.as_ref().map_or(UNKNOWN_OUTCOME.len(), |given| given.answer.content.len().min(MAX_TEXT));
             placed.call.input.len() + placed.call.id.len() * 2 + placed.call.name.len() + answer + 120
         });
         parts.chain(calls).sum::<usize>() + self.words.iter().map(|block| block.json.len()).sum::<usize>() + 80
@@ -295,7 +294,7 @@ impl<'a> Step<'a> {
                         out.repairs.add(block.n, RepairKind::BlockLeftOut(why));
                     }
                     kind => {
-                        if let Kind::ServerUse { id } = kind {
+                        if let Kind::ServerUse { id, .. } = kind {
                             server_calls.insert(id.clone().into_owned());
                         }
                         pieces.push(Piece::Block(block));
@@ -327,7 +326,8 @@ fn unique_ids(calls: &[Placed<'_>], repairs: &mut Repairs) -> Vec<String> {
         let base = if well_formed {
             from.to_owned()
         } else {
-            let safe: String = from.chars().take(40).map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+            let safe: String =
+                from.chars().take(40).map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
             format!("{safe}_{}", &encode::sha256_hex(from.as_bytes())[..12])
         };
         let mut to = base.clone();
@@ -349,7 +349,8 @@ fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Repairs) -> (
     let (input, cut_off) = arguments(&call, n, repairs);
     let name = tool_name(&call.name, n, repairs);
     let mut json = format!("{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"{name}\",\"input\":{input}");
-    if let Some(caller) = call.caller.filter(|caller| caller.starts_with('{') && !json::deeper_than(caller, MAX_DEPTH)) {
+    if let Some(caller) = call.caller.filter(|caller| caller.starts_with('{') && !json::deeper_than(caller, MAX_DEPTH))
+    {
         json.push_str(",\"caller\":");
         json.push_str(&json::sendable(caller));
     }
@@ -413,8 +414,11 @@ fn arguments<'a>(call: &Call<'a>, n: u64, repairs: &mut Repairs) -> (Cow<'a, str
 }
 
 fn tool_name(name: &str, n: u64, repairs: &mut Repairs) -> String {
-    let to: String =
-        name.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect();
+    let to: String = name
+        .chars()
+        .take(64)
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
+        .collect();
     if to != name {
         repairs.add(n, RepairKind::ToolRenamed { from: name.to_owned(), to: to.clone() });
     }
@@ -463,7 +467,8 @@ impl<'a> Messages<'a> {
     /// Leaves out server tool calls that were still open when the user spoke: only their result could follow them.
     ///
     /// From the end, because a message that is left empty lets its neighbours meet, which may close a call before it.
-    fn close_server_calls(&mut self) {
+    /// A call at the very end goes on if the request has its tool.
+    fn close_server_calls(&mut self, tools: &HashSet<String>) {
         let mut reversed: Vec<Outgoing<'a>> = Vec::with_capacity(self.list.len());
         for mut message in std::mem::take(&mut self.list).into_iter().rev() {
             let next = reversed.last_mut();
@@ -473,23 +478,25 @@ impl<'a> Messages<'a> {
                     reversed.pop();
                 }
                 (Role::Assistant, Some(next)) if next.pieces.iter().any(|piece| matches!(piece, Piece::Block(_))) => {
-                    self.leave_out_open(&mut message.pieces);
-                    if message.pieces.iter().all(is_blank) {
-                        continue;
-                    }
+                    self.leave_out_open(&mut message.pieces, |_| true);
                 }
+                (Role::Assistant, None) => self.leave_out_open(&mut message.pieces, |name| !tools.contains(name)),
                 _ => {}
             }
-            reversed.push(message);
+            if !message.pieces.iter().all(is_blank) {
+                reversed.push(message);
+            }
         }
         reversed.reverse();
         self.list = reversed;
     }
 
-    fn leave_out_open(&mut self, pieces: &mut Vec<Piece<'a>>) {
+    fn leave_out_open(&mut self, pieces: &mut Vec<Piece<'a>>, which: impl Fn(&str) -> bool) {
         let done: HashSet<String> = pieces.iter().filter_map(server_result).collect();
         pieces.retain(|piece| match piece {
-            Piece::Block(Block { kind: Kind::ServerUse { id }, n, .. }) if !done.contains(id.as_ref()) => {
+            Piece::Block(Block { kind: Kind::ServerUse { id, name }, n, .. })
+                if !done.contains(id.as_ref()) && which(name) =>
+            {
                 self.repairs.add(*n, RepairKind::ServerCallLeftOut(id.clone().into_owned()));
                 false
             }

@@ -73,7 +73,10 @@ impl Search {
         let Some(files) = files else { return Ok(()) };
         let mut rows: HashMap<String, Candidate> = HashMap::new();
         for (key, row) in self.index(medium, &base.join("sessions.json")) {
-            let text = |name: &str| json::members(&row).and_then(|row| json::member(&row, name).and_then(json::string).map(|text| text.into_owned()));
+            let text = |name: &str| {
+                json::members(&row)
+                    .and_then(|row| json::member(&row, name).and_then(json::string).map(|text| text.into_owned()))
+            };
             let file = text("transcript_file").unwrap_or_default();
             if !files.contains(&file) {
                 self.problems.push(format!("the index lists `{key}`, but its transcript `{file}` is not there"));
@@ -90,9 +93,9 @@ impl Search {
             );
         }
         for file in files {
-            let row = rows.remove(&file).unwrap_or_else(|| {
-                Candidate { guessed_key: key_from_name(&file), ..Candidate::default() }
-            });
+            let row = rows
+                .remove(&file)
+                .unwrap_or_else(|| Candidate { guessed_key: key_from_name(&file), ..Candidate::default() });
             self.candidates.push(Candidate { path: folder.join(&file), ..row });
         }
         Ok(())
@@ -127,7 +130,10 @@ impl Search {
                 file,
                 Candidate {
                     id: Some(id),
-                    label: json::member(&row, "label").and_then(json::string).map(|label| label.into_owned()).filter(|label| !label.is_empty()),
+                    label: json::member(&row, "label")
+                        .and_then(json::string)
+                        .map(|label| label.into_owned())
+                        .filter(|label| !label.is_empty()),
                     created_ms: json::member(&row, "created_at").and_then(json::timestamp_ms),
                     ..Candidate::default()
                 },
@@ -155,7 +161,8 @@ impl Search {
         let bytes = match read_small(medium, path, MAX_INDEX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                self.problems.push(format!("there is no index `{}`; the transcripts are taken as they are", path.display()));
+                self.problems
+                    .push(format!("there is no index `{}`; the transcripts are taken as they are", path.display()));
                 return Vec::new();
             }
             Err(error) => {

@@ -34,11 +34,7 @@ impl Os {
         if let Some(directory) = self.directory.get() {
             return Ok(directory);
         }
-        let opened = rustix::fs::open(
-            &self.root,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let opened = rustix::fs::open(&self.root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(self.directory.get_or_init(|| opened))
     }
 
@@ -94,10 +90,7 @@ impl Os {
 /// Refuses absolute paths and `..`; the empty path is the root.
 fn checked(path: &Path) -> io::Result<&Path> {
     if path.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("`{}` leaves the store", path.display()),
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` leaves the store", path.display())));
     }
     Ok(if path.as_os_str().is_empty() { Path::new(".") } else { path })
 }

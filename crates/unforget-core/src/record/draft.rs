@@ -167,14 +167,19 @@ impl Draft {
 
     /// Refuses what could not be read back as a usable record.
     pub fn check(&self) -> Result<()> {
-        if let Some((name, _)) = self.members.iter().find(|(name, _)| RESERVED.contains(&name.as_str()) || name == "type") {
+        if let Some((name, _)) =
+            self.members.iter().find(|(name, _)| RESERVED.contains(&name.as_str()) || name == "type")
+        {
             return Err(Error::Invalid(format!("`{name}` is set by the writer; leave it out")));
         }
-        if let Some((name, _)) = self.members.iter().find(|(_, value)| serde_json::from_str::<&serde_json::value::RawValue>(value).is_err()) {
+        if let Some((name, _)) =
+            self.members.iter().find(|(_, value)| serde_json::from_str::<&serde_json::value::RawValue>(value).is_err())
+        {
             return Err(Error::Invalid(format!("`{name}` of the {} record is not JSON", self.kind)));
         }
         let line = self.encode(Envelope { n: 1, parent: Some(0), now_ms: 0, previous_crc: 0 }, &[]);
-        let record = super::Record::parse(line.trim_end(), 0, 0).map_err(|error| Error::Invalid(format!("not JSON: {error}")))?;
+        let record = super::Record::parse(line.trim_end(), 0, 0)
+            .map_err(|error| Error::Invalid(format!("not JSON: {error}")))?;
         match record.body {
             super::Body::Invalid { kind, why } => Err(Error::Invalid(format!("a {kind} record is not valid: {why}"))),
             _ => Ok(()),

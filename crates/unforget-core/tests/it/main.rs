@@ -1,5 +1,11 @@
 //! Integration tests of the core, one binary.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests set scenes with plain files and may fail loudly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests set scenes with plain files and may fail loudly"
+)]
 
 mod property;
 mod support;
@@ -11,6 +17,9 @@ fn every_file_of_this_folder_is_a_module() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let module = name.strip_suffix(".rs").unwrap_or(&name);
-        assert!(module == "main" || here.contains(&format!("mod {module};")), "tests/it/{name} is not part of the tests");
+        assert!(
+            module == "main" || here.contains(&format!("mod {module};")),
+            "tests/it/{name} is not part of the tests"
+        );
     }
 }

@@ -6,7 +6,7 @@ use unforget_testkit::generate;
 use crate::support::{assert_accepted, history};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
     #[test]
     fn any_records_give_a_history_that_the_api_accepts(seed: u64, lines in 1_usize..40) {

@@ -70,7 +70,7 @@ pub fn accepted(history: &History<'_>) -> Result<(), rules::Rejection> {
         messages.truncate(messages.len() - 1);
         messages.push_str(",{\"role\":\"user\",\"content\":\"go on\"}]");
     }
-    let tools = "[{\"type\":\"web_search_20250305\",\"name\":\"web_search\"}]";
+    let tools = history.tools.as_deref().unwrap_or("[]");
     let body = format!("{{\"model\":\"claude-opus-5\",\"max_tokens\":1024,\"tools\":{tools},\"messages\":{messages}}}");
     rules::check(body.as_bytes(), &rules::Server::default())
 }

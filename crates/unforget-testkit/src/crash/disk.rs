@@ -53,18 +53,8 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn new() -> Self {
-        let root = Inode {
-            mode: DIRECTORY_MODE,
-            links: 1,
-            handles: 0,
-            node: Node::Directory(Directory::default()),
-        };
-        Self {
-            inodes: BTreeMap::from([(ROOT_INODE, root)]),
-            last_inode: ROOT_INODE,
-            clock_ns: 0,
-            capacity: u64::MAX,
-        }
+        let root = Inode { mode: DIRECTORY_MODE, links: 1, handles: 0, node: Node::Directory(Directory::default()) };
+        Self { inodes: BTreeMap::from([(ROOT_INODE, root)]), last_inode: ROOT_INODE, clock_ns: 0, capacity: u64::MAX }
     }
 
     pub(super) fn set_capacity(&mut self, bytes: u64) {
@@ -76,10 +66,7 @@ impl Disk {
         if self.capacity == u64::MAX {
             return u64::MAX;
         }
-        let kept = self
-            .inodes
-            .values()
-            .filter(|inode| inode.links > 0 || inode.handles > 0);
+        let kept = self.inodes.values().filter(|inode| inode.links > 0 || inode.handles > 0);
         self.capacity.saturating_sub(kept.map(Inode::len).sum())
     }
 
@@ -97,28 +84,20 @@ impl Disk {
 
     /// The inode that a path leads to.
     pub(super) fn resolve(&self, path: &Path) -> io::Result<u64> {
-        parts(path)?
-            .into_iter()
-            .try_fold(ROOT_INODE, |at, name| self.lookup(at, name))
+        parts(path)?.into_iter().try_fold(ROOT_INODE, |at, name| self.lookup(at, name))
     }
 
     /// The directory that holds a path, and the name in it.
     pub(super) fn locate<'path>(&self, path: &'path Path) -> io::Result<(u64, &'path str)> {
         let mut parts = parts(path)?;
         let name = parts.pop().ok_or(io::ErrorKind::InvalidInput)?;
-        let directory = parts
-            .into_iter()
-            .try_fold(ROOT_INODE, |at, name| self.lookup(at, name))?;
+        let directory = parts.into_iter().try_fold(ROOT_INODE, |at, name| self.lookup(at, name))?;
         self.directory(directory)?;
         Ok((directory, name))
     }
 
     pub(super) fn lookup(&self, directory: u64, name: &str) -> io::Result<u64> {
-        Ok(*self
-            .directory(directory)?
-            .live
-            .get(name)
-            .ok_or(io::ErrorKind::NotFound)?)
+        Ok(*self.directory(directory)?.live.get(name).ok_or(io::ErrorKind::NotFound)?)
     }
 
     pub(super) fn directory(&self, number: u64) -> io::Result<&Directory> {
@@ -161,15 +140,7 @@ impl Disk {
 
     pub(super) fn allocate(&mut self, mode: u32, node: Node) -> u64 {
         self.last_inode += 1;
-        self.inodes.insert(
-            self.last_inode,
-            Inode {
-                mode,
-                links: 0,
-                handles: 0,
-                node,
-            },
-        );
+        self.inodes.insert(self.last_inode, Inode { mode, links: 0, handles: 0, node });
         self.last_inode
     }
 
@@ -214,14 +185,7 @@ impl Disk {
             Node::Directory(directory) => (FileKind::Directory, directory.modified_ns),
         };
         let (identity, links, len, mode) = ((DEVICE, number), inode.links, inode.len(), inode.mode);
-        Ok(Stat {
-            identity,
-            links,
-            len,
-            modified_ns,
-            mode,
-            kind,
-        })
+        Ok(Stat { identity, links, len, modified_ns, mode, kind })
     }
 
     pub(super) fn set_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {

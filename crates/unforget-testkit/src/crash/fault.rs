@@ -117,10 +117,7 @@ pub(super) struct Landing {
 
 impl Landing {
     fn failed(error: io::Error) -> Self {
-        Self {
-            len: 0,
-            then: Err(error),
-        }
+        Self { len: 0, then: Err(error) }
     }
 }
 
@@ -192,18 +189,12 @@ impl Plan {
                     Keep::Half => len / 2,
                     Keep::AllButOne => len,
                 };
-                Landing {
-                    len: kept.min(len.saturating_sub(1)),
-                    then: Err(no_space()),
-                }
+                Landing { len: kept.min(len.saturating_sub(1)), then: Err(no_space()) }
             }
             // Half of one byte would be `Ok(0)`, which no disk says to a write that was not empty.
             Some(FaultKind::ShortWrite) if len >= 2 => {
                 self.next_write_is_full = true;
-                Landing {
-                    len: len / 2,
-                    then: Ok(()),
-                }
+                Landing { len: len / 2, then: Ok(()) }
             }
             Some(kind) => Landing::failed(self.error(kind)),
         }
@@ -229,11 +220,7 @@ impl Plan {
             }
             return Ok(Some(fault.kind));
         }
-        Ok(self
-            .sticking
-            .iter()
-            .find(|(sort, _)| *sort == operation)
-            .map(|(_, kind)| *kind))
+        Ok(self.sticking.iter().find(|(sort, _)| *sort == operation).map(|(_, kind)| *kind))
     }
 
     fn error(&mut self, kind: FaultKind) -> io::Error {

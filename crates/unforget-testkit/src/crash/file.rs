@@ -18,11 +18,7 @@ pub(super) struct FileData {
 
 impl FileData {
     pub(super) fn new(now_ns: i64) -> Self {
-        Self {
-            live_modified_ns: now_ns,
-            durable_modified_ns: now_ns,
-            ..Self::default()
-        }
+        Self { live_modified_ns: now_ns, durable_modified_ns: now_ns, ..Self::default() }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

@@ -25,12 +25,7 @@ pub(super) struct CrashHandle {
 
 impl CrashHandle {
     pub(super) fn new(state: Arc<Mutex<State>>, inode: u64, id: u64, access: Access) -> Self {
-        Self {
-            state,
-            inode,
-            id,
-            access,
-        }
+        Self { state, inode, id, access }
     }
 
     fn admitted(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
@@ -70,11 +65,7 @@ impl Handle for CrashHandle {
         let landed = state.disk.append(self.inode, &bytes[..len])?;
         then?;
         // A full disk tells so only when nothing fits; before that it writes less.
-        if landed == 0 && len > 0 {
-            Err(no_space())
-        } else {
-            Ok(landed)
-        }
+        if landed == 0 && len > 0 { Err(no_space()) } else { Ok(landed) }
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

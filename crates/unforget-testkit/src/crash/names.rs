@@ -43,10 +43,7 @@ impl Disk {
                 Ok(number) => number,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let now_ns = self.tick();
-                    let empty = Directory {
-                        modified_ns: now_ns,
-                        ..Directory::default()
-                    };
+                    let empty = Directory { modified_ns: now_ns, ..Directory::default() };
                     let number = self.allocate(DIRECTORY_MODE, Node::Directory(empty));
                     self.attach(at, name, number)?;
                     self.sync_name(at, name, number)?;
@@ -109,10 +106,7 @@ impl Disk {
 
     pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<(String, FileKind)>> {
         let names = &self.directory(self.resolve(dir)?)?.live;
-        names
-            .iter()
-            .map(|(name, number)| Ok((name.clone(), self.stat(*number)?.kind)))
-            .collect()
+        names.iter().map(|(name, number)| Ok((name.clone(), self.stat(*number)?.kind))).collect()
     }
 
     /// Puts a file with this content on the platter, whatever the capacity.

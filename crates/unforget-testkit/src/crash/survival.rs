@@ -25,13 +25,7 @@ pub enum Survival {
 
 impl Survival {
     /// Every survival, for loops.
-    pub const ALL: [Self; 5] = [
-        Self::OnlySynced,
-        Self::Everything,
-        Self::Half,
-        Self::NulFill,
-        Self::NamesWithoutData,
-    ];
+    pub const ALL: [Self; 5] = [Self::OnlySynced, Self::Everything, Self::Half, Self::NulFill, Self::NamesWithoutData];
 
     fn bytes(self) -> Bytes {
         match self {
@@ -60,11 +54,7 @@ impl Directory {
             Survival::OnlySynced => &self.durable,
             Survival::Half | Survival::NulFill | Survival::NamesWithoutData => &self.live,
         };
-        Self {
-            live: names.clone(),
-            durable: names.clone(),
-            modified_ns: self.modified_ns,
-        }
+        Self { live: names.clone(), durable: names.clone(), modified_ns: self.modified_ns }
     }
 }
 
@@ -89,22 +79,9 @@ impl Disk {
                     Node::Directory(directory)
                 }
             };
-            inodes.insert(
-                number,
-                Inode {
-                    mode: inode.mode,
-                    links: 0,
-                    handles: 0,
-                    node,
-                },
-            );
+            inodes.insert(number, Inode { mode: inode.mode, links: 0, handles: 0, node });
         }
-        let mut disk = Self {
-            inodes,
-            last_inode: self.last_inode,
-            clock_ns: self.clock_ns,
-            capacity: self.capacity,
-        };
+        let mut disk = Self { inodes, last_inode: self.last_inode, clock_ns: self.clock_ns, capacity: self.capacity };
         disk.count_links();
         disk
     }

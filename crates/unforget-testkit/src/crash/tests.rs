@@ -22,11 +22,7 @@ fn open(medium: &CrashMedium, path: &str, access: Access) -> Box<dyn Handle> {
 }
 
 fn once(at: u64, kind: FaultKind) -> Fault {
-    Fault {
-        at,
-        kind,
-        sticky: false,
-    }
+    Fault { at, kind, sticky: false }
 }
 
 fn content(handle: &dyn Handle) -> Vec<u8> {

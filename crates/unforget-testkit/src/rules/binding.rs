@@ -18,13 +18,7 @@ const HASH_BYTES: usize = 8;
 /// Hashes what the signatures of the thinking blocks in the message at `message_index` are bound to.
 pub fn prefix_hash(body: &Value, message_index: usize) -> String {
     let mut prefix = Prefix::of(body.get("system"), body.get("tools"));
-    for message in body
-        .get("messages")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .take(message_index)
-    {
+    for message in body.get("messages").and_then(Value::as_array).into_iter().flatten().take(message_index) {
         prefix.push(message);
     }
     prefix.hash()
@@ -74,13 +68,7 @@ impl Prefix {
     }
 
     fn hash(&self) -> String {
-        self.0
-            .clone()
-            .finalize()
-            .iter()
-            .take(HASH_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        self.0.clone().finalize().iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -96,8 +84,5 @@ fn bare(value: &Value) -> Value {
 }
 
 fn is_thinking(value: &Value) -> bool {
-    matches!(
-        value.get("type").and_then(Value::as_str),
-        Some("thinking" | "redacted_thinking")
-    )
+    matches!(value.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
 }

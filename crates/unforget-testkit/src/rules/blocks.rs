@@ -62,8 +62,7 @@ impl Block<'_> {
 
 /// The separators U+001C to U+001F are blank to the server, though Unicode does not call them white space.
 pub(super) fn is_blank(text: &str) -> bool {
-    text.chars()
-        .all(|character| character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}'))
+    text.chars().all(|character| character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}'))
 }
 
 pub(super) fn read<'a>(
@@ -104,10 +103,7 @@ fn unknown_tag(kind: &Value, path: &str) -> Rejection {
         Value::Bool(false) => "False".to_owned(),
         Value::Number(_) | Value::Array(_) | Value::Object(_) => kind.to_string(),
     };
-    invalid(
-        path,
-        &format!("Input tag '{tag}' found using 'type' does not match any of the expected tags"),
-    )
+    invalid(path, &format!("Input tag '{tag}' found using 'type' does not match any of the expected tags"))
 }
 
 fn only_from(wanted: Role, role: Role, kind: &str, path: &str) -> Result<(), Rejection> {
@@ -115,10 +111,7 @@ fn only_from(wanted: Role, role: Role, kind: &str, path: &str) -> Result<(), Rej
         return Ok(());
     }
     let place = if wanted == Role::Assistant { "assistant" } else { "user" };
-    Err(invalid(
-        path,
-        &format!("`{kind}` blocks can only be in `{place}` messages"),
-    ))
+    Err(invalid(path, &format!("`{kind}` blocks can only be in `{place}` messages")))
 }
 
 fn identifier<'a>(members: &'a Map<String, Value>, name: &str, path: &str) -> Result<&'a str, Rejection> {
@@ -146,10 +139,7 @@ fn read_tool_use<'a>(members: &'a Map<String, Value>, role: Role, path: &str) ->
     let path = format!("{path}.tool_use");
     let id = identifier(members, "id", &path)?;
     if !members.get("name").is_some_and(is_filled) {
-        return Err(invalid(
-            &format!("{path}.name"),
-            "String should have at least 1 character",
-        ));
+        return Err(invalid(&format!("{path}.name"), "String should have at least 1 character"));
     }
     string(members, "name", &path)?;
     object(members.get("input").unwrap_or(&Value::Null), &format!("{path}.input"))?;
@@ -175,10 +165,7 @@ fn read_tool_result<'a>(
             }
         }
     }
-    if !matches!(
-        members.get("is_error").unwrap_or(&Value::Null),
-        Value::Null | Value::Bool(_)
-    ) {
+    if !matches!(members.get("is_error").unwrap_or(&Value::Null), Value::Null | Value::Bool(_)) {
         return Err(invalid(&format!("{path}.is_error"), "Input should be a valid boolean"));
     }
     only_members(members, TOOL_RESULT_MEMBERS, &path)?;
@@ -202,14 +189,8 @@ fn check_inner(value: &Value, path: &str, pictures: &mut Vec<Picture>) -> Result
 fn read_server_tool_use<'a>(members: &'a Map<String, Value>, path: &str) -> Result<Block<'a>, Rejection> {
     let path = format!("{path}.server_tool_use");
     let id = members.get("id").and_then(Value::as_str).unwrap_or_default();
-    if !id
-        .strip_prefix("srvtoolu_")
-        .is_some_and(|rest| is_identifier(rest) && !rest.contains('-'))
-    {
-        return Err(invalid(
-            &format!("{path}.id"),
-            "String should match pattern '^srvtoolu_[a-zA-Z0-9_]+$'",
-        ));
+    if !id.strip_prefix("srvtoolu_").is_some_and(|rest| is_identifier(rest) && !rest.contains('-')) {
+        return Err(invalid(&format!("{path}.id"), "String should match pattern '^srvtoolu_[a-zA-Z0-9_]+$'"));
     }
     let name = optional_string(members, "name", &path)?;
     Ok(Block::ServerToolUse { id, name })

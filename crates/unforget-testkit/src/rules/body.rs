@@ -18,11 +18,7 @@ const UNIT_LENGTH: usize = 6;
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Rejection> {
     if bytes.len() > MAX_BODY_BYTES {
         let message = "Request exceeds the maximum size".to_owned();
-        return Err(Rejection {
-            status: 413,
-            kind: "request_too_large",
-            message,
-        });
+        return Err(Rejection { status: 413, kind: "request_too_large", message });
     }
     let text = str::from_utf8(bytes).map_err(|_| not_json("invalid UTF-8"))?;
     if let Ok(value) = serde_json::from_str(text) {
@@ -31,10 +27,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, Rejection> {
     let readable = Readable::of(text);
     let value = serde_json::from_str(&readable.text).map_err(|error| syntax(&readable.text, &error))?;
     match readable.lone_surrogate {
-        Some(offset) => Err(not_json(&format!(
-            "no low surrogate in string: {}",
-            place(text, offset)
-        ))),
+        Some(offset) => Err(not_json(&format!("no low surrogate in string: {}", place(text, offset)))),
         None => Ok(value),
     }
 }
@@ -44,19 +37,13 @@ fn not_json(reason: &str) -> Rejection {
 }
 
 fn syntax(text: &str, error: &serde_json::Error) -> Rejection {
-    let line_start: usize = text
-        .split_inclusive('\n')
-        .take(error.line().saturating_sub(1))
-        .map(str::len)
-        .sum();
+    let line_start: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let place = place(text, line_start + error.column().saturating_sub(1));
     if error.classify() == Category::Eof {
         return not_json(&format!("unexpected end of data: {place}"));
     }
     let full = error.to_string();
-    let reason = full
-        .rsplit_once(" at line ")
-        .map_or(full.as_str(), |(reason, _)| reason);
+    let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason);
     not_json(&format!("{reason}: {place}"))
 }
 
@@ -77,10 +64,7 @@ struct Readable {
 impl Readable {
     fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
-        let mut readable = Self {
-            text: String::with_capacity(text.len()),
-            lone_surrogate: None,
-        };
+        let mut readable = Self { text: String::with_capacity(text.len()), lone_surrogate: None };
         let (mut copied, mut offset, mut in_string) = (0, 0, false);
         while let Some(&byte) = bytes.get(offset) {
             let start = offset;
@@ -129,10 +113,7 @@ fn code_unit(text: &str, offset: usize) -> Option<u16> {
 }
 
 fn number_length(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .take_while(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'))
-        .count()
+    bytes.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')).count()
 }
 
 /// Replaces a number that only its size makes unreadable; one that breaks the grammar stays as it is.

@@ -43,11 +43,7 @@ fn count(value: &Value, path: &str) -> Result<usize, Rejection> {
             }
             for (key, member) in members {
                 if holds_members(member) {
-                    let path = if path.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{path}.{key}")
-                    };
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                     found += count(member, &path)?;
                 }
             }

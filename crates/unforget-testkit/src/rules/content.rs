@@ -16,12 +16,8 @@ pub(super) fn check_roles(messages: &[Message<'_>], model: &Model<'_>) -> Result
         if !model.takes_system_messages() {
             return Err(Rejection::invalid("role 'system' is not supported on this model"));
         }
-        let follows_user = index
-            .checked_sub(1)
-            .is_some_and(|before| messages[before].role == Role::User);
-        let precedes_assistant = messages
-            .get(index + 1)
-            .is_none_or(|after| after.role == Role::Assistant);
+        let follows_user = index.checked_sub(1).is_some_and(|before| messages[before].role == Role::User);
+        let precedes_assistant = messages.get(index + 1).is_none_or(|after| after.role == Role::Assistant);
         if !(follows_user && precedes_assistant) {
             let reason = "`system` message must follow a `user` turn and precede an `assistant` turn or end the array";
             return Err(invalid(&format!("messages.{index}"), reason));
@@ -34,10 +30,7 @@ pub(super) fn check_empty(messages: &[Message<'_>]) -> Result<(), Rejection> {
     for (index, message) in messages.iter().enumerate() {
         match message.role {
             Role::User if message.is_empty() => {
-                return Err(invalid(
-                    &format!("messages.{index}"),
-                    "user messages must have non-empty content",
-                ));
+                return Err(invalid(&format!("messages.{index}"), "user messages must have non-empty content"));
             }
             Role::Assistant if message.is_empty() => continue,
             Role::User | Role::Assistant | Role::System => {}
@@ -45,15 +38,9 @@ pub(super) fn check_empty(messages: &[Message<'_>]) -> Result<(), Rejection> {
         if message.is_list && message.blocks.iter().any(|block| matches!(block, Block::Text(""))) {
             return Err(invalid("messages", "text content blocks must be non-empty"));
         }
-        let says_nothing = message
-            .blocks
-            .iter()
-            .all(|block| matches!(block, Block::Text(text) if is_blank(text)));
+        let says_nothing = message.blocks.iter().all(|block| matches!(block, Block::Text(text) if is_blank(text)));
         if says_nothing && !message.blocks.is_empty() {
-            return Err(invalid(
-                "messages",
-                "text content blocks must contain non-whitespace text",
-            ));
+            return Err(invalid("messages", "text content blocks must contain non-whitespace text"));
         }
     }
     Ok(())

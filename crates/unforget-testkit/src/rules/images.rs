@@ -39,16 +39,11 @@ pub(super) struct Picture {
 pub(super) fn read(members: &Map<String, Value>, path: &str) -> Result<Picture, Rejection> {
     let path = format!("{path}.image");
     let source_path = format!("{path}.source");
-    let source = members
-        .get("source")
-        .ok_or_else(|| invalid(&source_path, "Field required"))?;
+    let source = members.get("source").ok_or_else(|| invalid(&source_path, "Field required"))?;
     let source = object(source, &source_path)?;
     let picture = match string(source, "type", &source_path)? {
         "base64" => read_encoded(source, format!("{source_path}.base64"))?,
-        "url" | "file" => Picture {
-            path: source_path,
-            longest_edge: 0,
-        },
+        "url" | "file" => Picture { path: source_path, longest_edge: 0 },
         tag => {
             let reason = format!("Input tag '{tag}' found using 'type' does not match any of the expected tags");
             return Err(invalid(&source_path, &reason));
@@ -77,20 +72,13 @@ fn read_encoded(source: &Map<String, Value>, path: String) -> Result<Picture, Re
 /// Checks what only all images of a request together can break.
 pub(super) fn check_together(pictures: &[Picture], window: u64) -> Result<(), Rejection> {
     let found = pictures.len();
-    if found
-        > if window > SMALL_WINDOW {
-            MAX_IN_LARGE_WINDOW
-        } else {
-            MAX_IN_SMALL_WINDOW
-        }
-    {
+    if found > if window > SMALL_WINDOW { MAX_IN_LARGE_WINDOW } else { MAX_IN_SMALL_WINDOW } {
         return Err(Rejection::invalid(format!("Too many images: {found}")));
     }
     match pictures.iter().find(|picture| picture.longest_edge > MAX_EDGE_OF_MANY) {
-        Some(picture) if found > FEW => Err(too_long(
-            &picture.path,
-            &format!("size for many-image requests: {MAX_EDGE_OF_MANY}"),
-        )),
+        Some(picture) if found > FEW => {
+            Err(too_long(&picture.path, &format!("size for many-image requests: {MAX_EDGE_OF_MANY}")))
+        }
         _ => Ok(()),
     }
 }

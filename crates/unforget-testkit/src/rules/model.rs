@@ -13,10 +13,7 @@ pub(super) struct Model<'a> {
 
 impl<'a> Model<'a> {
     pub(super) fn named(name: &'a str) -> Self {
-        Self {
-            name,
-            version: version(name).unwrap_or(UNKNOWN_VERSION),
-        }
+        Self { name, version: version(name).unwrap_or(UNKNOWN_VERSION) }
     }
 
     pub(super) fn refuses_prefill(&self) -> bool {

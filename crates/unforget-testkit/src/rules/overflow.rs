@@ -32,9 +32,7 @@ pub(super) fn check(body: &Value, max_tokens: i128, server: &Server<'_>, model: 
     let Some(count) = server.count else { return Ok(()) };
     let (input, window) = (count(body), server.window);
     if input > window {
-        return Err(Rejection::invalid(format!(
-            "prompt is too long: {input} tokens > {window} maximum"
-        )));
+        return Err(Rejection::invalid(format!("prompt is too long: {input} tokens > {window} maximum")));
     }
     if i128::from(input) + max_tokens > i128::from(window) && model.refuses_possible_overflow() {
         return Err(Rejection::invalid(format!(
@@ -51,18 +49,11 @@ fn holds(message: &str, parts: &[&str]) -> bool {
     };
     message.match_indices(first).any(|(offset, _)| {
         let after_first = message.get(offset + first.len()..);
-        others
-            .iter()
-            .try_fold(after_first.unwrap_or_default(), after_number_and)
-            .is_some()
+        others.iter().try_fold(after_first.unwrap_or_default(), after_number_and).is_some()
     })
 }
 
 fn after_number_and<'a>(text: &'a str, part: &&str) -> Option<&'a str> {
     let after_number = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
-    if after_number.len() == text.len() {
-        None
-    } else {
-        after_number.strip_prefix(part)
-    }
+    if after_number.len() == text.len() { None } else { after_number.strip_prefix(part) }
 }

@@ -40,9 +40,7 @@ impl<'a> Turn<'_, 'a> {
     }
 
     pub(super) fn holds_only_results(&self) -> bool {
-        self.blocks
-            .iter()
-            .all(|placed| matches!(placed.block, Block::ToolResult { .. }))
+        self.blocks.iter().all(|placed| matches!(placed.block, Block::ToolResult { .. }))
     }
 }
 
@@ -52,17 +50,10 @@ pub(super) fn turns<'m, 'a>(messages: &'m [Message<'a>]) -> Vec<Turn<'m, 'a>> {
         if *role == Role::System {
             continue;
         }
-        let placed = blocks
-            .iter()
-            .enumerate()
-            .map(|(index, block)| Placed { message, index, block });
+        let placed = blocks.iter().enumerate().map(|(index, block)| Placed { message, index, block });
         match turns.last_mut() {
             Some(turn) if turn.role == *role => turn.blocks.extend(placed),
-            _ => turns.push(Turn {
-                role: *role,
-                first: message,
-                blocks: placed.collect(),
-            }),
+            _ => turns.push(Turn { role: *role, first: message, blocks: placed.collect() }),
         }
     }
     turns
@@ -89,9 +80,7 @@ fn check_unique(turn: &Turn<'_, '_>) -> Result<(), Rejection> {
         .blocks
         .iter()
         .find(|placed| matches!(placed.block, Block::ToolUse { id } if uses.get(id).is_some_and(|&count| count > 1)));
-    double.map_or(Ok(()), |placed| {
-        Err(invalid(&placed.path(), "`tool_use` ids must be unique"))
-    })
+    double.map_or(Ok(()), |placed| Err(invalid(&placed.path(), "`tool_use` ids must be unique")))
 }
 
 fn check_results(turn: &Turn<'_, '_>, previous: Option<&Turn<'_, '_>>) -> Result<(), Rejection> {
@@ -176,10 +165,7 @@ pub(super) fn check_end(last: &Message<'_>, tools: &[&str], model: &Model<'_>) -
 /// One declared tool may act under several names: `code_execution` also as `bash_code_execution`.
 fn is_declared(name: &str, tools: &[&str]) -> bool {
     let mut declared = tools.iter().filter(|tool| !tool.is_empty());
-    declared.any(|tool| {
-        name.strip_suffix(tool)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
-    })
+    declared.any(|tool| name.strip_suffix(tool).is_some_and(|rest| rest.is_empty() || rest.ends_with('_')))
 }
 
 fn open_server_tools<'m, 'a: 'm>(blocks: impl Iterator<Item = &'m Block<'a>> + Clone) -> Vec<(&'a str, &'a str)> {

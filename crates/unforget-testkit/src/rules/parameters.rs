@@ -27,15 +27,10 @@ pub(super) fn check(body: &Map<String, Value>, turns: &[Turn<'_, '_>], model: &M
     let is_manual = thinking == Some("enabled");
     if let Some(choice @ ("any" | "tool")) = tag(body, "tool_choice") {
         if is_manual {
-            return Err(Rejection::invalid(
-                "Thinking may not be enabled when tool_choice forces tool use.",
-            ));
+            return Err(Rejection::invalid("Thinking may not be enabled when tool_choice forces tool use."));
         }
         if model.refuses_forced_tools() {
-            return Err(invalid(
-                "tool_choice",
-                &format!("type '{choice}' is not supported on this model"),
-            ));
+            return Err(invalid("tool_choice", &format!("type '{choice}' is not supported on this model")));
         }
     }
     if is_manual {

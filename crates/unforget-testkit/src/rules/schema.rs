@@ -51,18 +51,12 @@ pub(super) struct Request<'a> {
 
 pub(super) fn read(value: &Value) -> Result<Request<'_>, Rejection> {
     let body = object(value, "body")?;
-    let max_tokens = body
-        .get("max_tokens")
-        .and_then(integer)
-        .ok_or_else(|| invalid("max_tokens", "Field required"))?;
+    let max_tokens = body.get("max_tokens").and_then(integer).ok_or_else(|| invalid("max_tokens", "Field required"))?;
     let messages = body.get("messages").filter(|messages| is_filled(messages));
     let messages = messages.ok_or_else(|| invalid("messages", "at least one message is required"))?;
     let messages = list(messages, "messages")?;
     if messages.len() > MAX_MESSAGES {
-        return Err(invalid(
-            "messages",
-            &format!("at most {MAX_MESSAGES} messages are allowed"),
-        ));
+        return Err(invalid("messages", &format!("at most {MAX_MESSAGES} messages are allowed")));
     }
     cache::check(value)?;
     only_members(body, REQUEST_MEMBERS, "")?;
@@ -74,13 +68,7 @@ pub(super) fn read(value: &Value) -> Result<Request<'_>, Rejection> {
         .enumerate()
         .map(|(index, message)| read_message(message, index, &mut pictures))
         .collect::<Result<_, _>>()?;
-    Ok(Request {
-        body,
-        max_tokens,
-        tools,
-        messages,
-        pictures,
-    })
+    Ok(Request { body, max_tokens, tools, messages, pictures })
 }
 
 pub(super) fn invalid(path: &str, reason: &str) -> Rejection {
@@ -88,15 +76,11 @@ pub(super) fn invalid(path: &str, reason: &str) -> Rejection {
 }
 
 pub(super) fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Map<String, Value>, Rejection> {
-    value
-        .as_object()
-        .ok_or_else(|| invalid(path, "Input should be a valid dictionary"))
+    value.as_object().ok_or_else(|| invalid(path, "Input should be a valid dictionary"))
 }
 
 pub(super) fn list<'a>(value: &'a Value, path: &str) -> Result<&'a Vec<Value>, Rejection> {
-    value
-        .as_array()
-        .ok_or_else(|| invalid(path, "Input should be a valid list"))
+    value.as_array().ok_or_else(|| invalid(path, "Input should be a valid list"))
 }
 
 /// Reads a member that must be a string.
@@ -114,9 +98,7 @@ pub(super) fn only_members(members: &Map<String, Value>, allowed: &[&str], path:
         return Ok(());
     };
     let separator = if path.is_empty() { "" } else { "." };
-    Err(Rejection::invalid(format!(
-        "{path}{separator}{extra}: Extra inputs are not permitted"
-    )))
+    Err(Rejection::invalid(format!("{path}{separator}{extra}: Extra inputs are not permitted")))
 }
 
 /// Tells a value that says something from one that only stands there: null, false, zero, or empty.
@@ -132,17 +114,11 @@ pub(super) fn is_filled(value: &Value) -> bool {
 }
 
 pub(super) fn is_identifier(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 fn integer(value: &Value) -> Option<i128> {
-    value
-        .as_i64()
-        .map(i128::from)
-        .or_else(|| value.as_u64().map(i128::from))
+    value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
 fn read_tools(tools: Option<&Value>) -> Result<Vec<&str>, Rejection> {
@@ -168,17 +144,11 @@ fn check_system(system: Option<&Value>) -> Result<(), Rejection> {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::String(text)) if text.is_empty() || !blocks::is_blank(text) => return Ok(()),
         Some(Value::String(_)) => {
-            return Err(invalid(
-                "system",
-                "text content blocks must contain non-whitespace text",
-            ));
+            return Err(invalid("system", "text content blocks must contain non-whitespace text"));
         }
         Some(blocks) => list(blocks, "system")?,
     };
-    if blocks
-        .iter()
-        .any(|block| block.get("text").and_then(Value::as_str) == Some(""))
-    {
+    if blocks.iter().any(|block| block.get("text").and_then(Value::as_str) == Some("")) {
         return Err(invalid("system", "text content blocks must be non-empty"));
     }
     for (index, block) in blocks.iter().enumerate() {
@@ -201,10 +171,7 @@ fn read_message<'a>(value: &'a Value, index: usize, pictures: &mut Vec<Picture>)
         Some("assistant") => Role::Assistant,
         Some("system") => Role::System,
         _ => {
-            return Err(invalid(
-                &format!("{path}.role"),
-                "Input should be 'user' or 'assistant'",
-            ));
+            return Err(invalid(&format!("{path}.role"), "Input should be 'user' or 'assistant'"));
         }
     };
     let path_to_content = format!("{path}.content");

@@ -36,9 +36,7 @@ fn ask(body: &Value, server: &Server<'_>) -> String {
 }
 
 fn verdict(outcome: Result<(), Rejection>) -> String {
-    outcome
-        .err()
-        .map_or_else(|| ACCEPTED.to_owned(), |rejection| rejection.message)
+    outcome.err().map_or_else(|| ACCEPTED.to_owned(), |rejection| rejection.message)
 }
 
 fn user(content: impl Into<Value>) -> Value {
@@ -87,10 +85,7 @@ fn with(mut value: Value, name: &str, member: impl Into<Value>) -> Value {
 }
 
 fn asking(model: &str) -> Server<'_> {
-    Server {
-        model,
-        ..Server::default()
-    }
+    Server { model, ..Server::default() }
 }
 
 #[test]

@@ -17,10 +17,7 @@ fn torn_write_lands_in_part_and_fails() {
         let medium = CrashMedium::new();
         let mut handle = open(&medium, "a", Access::CreateNew);
         medium.inject(once(2, FaultKind::TornWrite { keep }));
-        assert_eq!(
-            handle.write(written.as_bytes()).unwrap_err().kind(),
-            ErrorKind::StorageFull
-        );
+        assert_eq!(handle.write(written.as_bytes()).unwrap_err().kind(), ErrorKind::StorageFull);
         assert_eq!(text(&medium, "a").as_deref(), Some(landed), "{keep:?} of {written:?}");
         handle.write(b"!").unwrap();
     }
@@ -82,11 +79,7 @@ fn every_kind_of_fault_fails_other_operations_without_effect() {
             FaultKind::PowerCut => assert!(is_power_cut(&error)),
         }
         assert_eq!(medium.paths(), ["a"], "{kind:?}");
-        assert_eq!(
-            medium.remove(Path::new("a")).is_ok(),
-            kind != FaultKind::PowerCut,
-            "{kind:?}"
-        );
+        assert_eq!(medium.remove(Path::new("a")).is_ok(), kind != FaultKind::PowerCut, "{kind:?}");
     }
 }
 
@@ -106,11 +99,7 @@ fn sticky_fault_stays_with_its_sort_of_operation_until_cleared() {
     let medium = CrashMedium::new();
     let mut handle = open(&medium, "a", Access::CreateNew);
     let kind = FaultKind::Errno(EIO);
-    medium.inject(Fault {
-        at: 3,
-        kind,
-        sticky: true,
-    });
+    medium.inject(Fault { at: 3, kind, sticky: true });
     handle.write(b"x").unwrap();
     assert!(handle.sync_data().is_err());
     assert!(handle.sync_data().is_err());

@@ -26,20 +26,12 @@ fn stat_tells_what_changed() {
     let medium = CrashMedium::new();
     let mut handle = open(&medium, "a", Access::CreateNew);
     let before = handle.stat().unwrap();
-    assert_eq!(
-        (before.len, before.links, before.mode, before.kind),
-        (0, 1, 0o600, FileKind::File)
-    );
+    assert_eq!((before.len, before.links, before.mode, before.kind), (0, 1, 0o600, FileKind::File));
     handle.write(b"bytes").unwrap();
     medium.set_mode(Path::new("a"), 0o640).unwrap();
     let after = medium.stat(Path::new("a")).unwrap();
     assert!(after.modified_ns > before.modified_ns);
-    let expected = Stat {
-        len: 5,
-        mode: 0o640,
-        modified_ns: after.modified_ns,
-        ..before
-    };
+    let expected = Stat { len: 5, mode: 0o640, modified_ns: after.modified_ns, ..before };
     assert_eq!(after, expected);
 }
 
@@ -51,10 +43,7 @@ fn replacing_changes_the_identity_behind_a_name() {
     let old = open(&medium, "old", Access::Read);
     medium.replace(Path::new("new"), Path::new("old")).unwrap();
     assert_eq!(medium.paths(), ["old"]);
-    assert_ne!(
-        medium.stat(Path::new("old")).unwrap().identity,
-        old.stat().unwrap().identity
-    );
+    assert_ne!(medium.stat(Path::new("old")).unwrap().identity, old.stat().unwrap().identity);
     assert_eq!((old.stat().unwrap().links, content(old.as_ref())), (0, b"old".to_vec()));
 }
 
@@ -63,10 +52,7 @@ fn list_gives_names_and_kinds_of_one_directory() {
     let medium = CrashMedium::new();
     medium.write_file("dir/file", b"").unwrap();
     medium.write_file("dir/below/deep", b"").unwrap();
-    let expected = [
-        ("below".to_owned(), FileKind::Directory),
-        ("file".to_owned(), FileKind::File),
-    ];
+    let expected = [("below".to_owned(), FileKind::Directory), ("file".to_owned(), FileKind::File)];
     assert_eq!(medium.list(Path::new("dir")).unwrap(), expected);
     assert_eq!(medium.paths(), ["dir/below/deep", "dir/file"]);
 }
@@ -75,71 +61,19 @@ fn list_gives_names_and_kinds_of_one_directory() {
 fn impossible_requests_fail_as_on_a_real_disk() {
     type Attempt = fn(&CrashMedium) -> std::io::Result<()>;
     let attempts: [(&str, Attempt, ErrorKind); 15] = [
-        (
-            "open missing",
-            |m| m.open(Path::new("no"), Access::Append).map(drop),
-            ErrorKind::NotFound,
-        ),
-        (
-            "create existing",
-            |m| m.open(Path::new("f"), Access::CreateNew).map(drop),
-            ErrorKind::AlreadyExists,
-        ),
-        (
-            "create in nothing",
-            |m| m.open(Path::new("no/f"), Access::CreateNew).map(drop),
-            ErrorKind::NotFound,
-        ),
-        (
-            "open through a file",
-            |m| m.open(Path::new("f/x"), Access::Read).map(drop),
-            ErrorKind::NotADirectory,
-        ),
-        (
-            "read a directory",
-            |m| m.open(Path::new("d"), Access::Read).map(drop),
-            ErrorKind::InvalidInput,
-        ),
-        (
-            "append to a directory",
-            |m| m.open(Path::new("d"), Access::Append).map(drop),
-            ErrorKind::IsADirectory,
-        ),
-        (
-            "leave by dots",
-            |m| m.stat(Path::new("d/../f")).map(drop),
-            ErrorKind::InvalidInput,
-        ),
-        (
-            "leave by root",
-            |m| m.stat(Path::new("/f")).map(drop),
-            ErrorKind::InvalidInput,
-        ),
-        (
-            "list a file",
-            |m| m.list(Path::new("f")).map(drop),
-            ErrorKind::NotADirectory,
-        ),
-        (
-            "directory over a file",
-            |m| m.create_dir(Path::new("f/x")),
-            ErrorKind::NotADirectory,
-        ),
-        (
-            "rename onto a file",
-            |m| m.rename(Path::new("f"), Path::new("d/g")),
-            ErrorKind::AlreadyExists,
-        ),
-        (
-            "replace a directory",
-            |m| m.replace(Path::new("f"), Path::new("d")),
-            ErrorKind::IsADirectory,
-        ),
-        (
-            "directory into itself",
-            |m| m.rename(Path::new("d"), Path::new("d/e")),
-            ErrorKind::InvalidInput,
-        ),
+        ("open missing", |m| m.open(Path::new("no"), Access::Append).map(drop), ErrorKind::NotFound),
+        ("create existing", |m| m.open(Path::new("f"), Access::CreateNew).map(drop), ErrorKind::AlreadyExists),
+        ("create in nothing", |m| m.open(Path::new("no/f"), Access::CreateNew).map(drop), ErrorKind::NotFound),
+        ("open through a file", |m| m.open(Path::new("f/x"), Access::Read).map(drop), ErrorKind::NotADirectory),
+        ("read a directory", |m| m.open(Path::new("d"), Access::Read).map(drop), ErrorKind::InvalidInput),
+        ("append to a directory", |m| m.open(Path::new("d"), Access::Append).map(drop), ErrorKind::IsADirectory),
+        ("leave by dots", |m| m.stat(Path::new("d/../f")).map(drop), ErrorKind::InvalidInput),
+        ("leave by root", |m| m.stat(Path::new("/f")).map(drop), ErrorKind::InvalidInput),
+        ("list a file", |m| m.list(Path::new("f")).map(drop), ErrorKind::NotADirectory),
+        ("directory over a file", |m| m.create_dir(Path::new("f/x")), ErrorKind::NotADirectory),
+        ("rename onto a file", |m| m.rename(Path::new("f"), Path::new("d/g")), ErrorKind::AlreadyExists),
+        ("replace a directory", |m| m.replace(Path::new("f"), Path::new("d")), ErrorKind::IsADirectory),
+        ("directory into itself", |m| m.rename(Path::new("d"), Path::new("d/e")), ErrorKind::InvalidInput),
         ("remove missing", |m| m.remove(Path::new("no")), ErrorKind::NotFound),
         ("sync missing", |m| m.sync_dir(Path::new("no")), ErrorKind::NotFound),
     ];
@@ -167,10 +101,7 @@ fn lock_belongs_to_one_handle_until_it_drops() {
     let medium = CrashMedium::new();
     medium.write_file("a", b"").unwrap();
     let stat = medium.stat(Path::new("a")).unwrap();
-    let (first, second) = (
-        open(&medium, "a", Access::Append),
-        open(&medium.clone(), "a", Access::Append),
-    );
+    let (first, second) = (open(&medium, "a", Access::Append), open(&medium.clone(), "a", Access::Append));
     assert_eq!(medium.lock_holder(&stat), None);
     assert!(first.try_lock().unwrap());
     assert!(first.try_lock().unwrap());
@@ -234,11 +165,7 @@ fn full_disk_takes_what_fits_and_recovers_when_freed() {
 
     let medium = medium.restart(Survival::Everything);
     let mut handle = open(&medium, "log", Access::Append);
-    assert_eq!(
-        handle.write(&[b'.'; 100]).unwrap(),
-        82,
-        "a restart does not enlarge the disk"
-    );
+    assert_eq!(handle.write(&[b'.'; 100]).unwrap(), 82, "a restart does not enlarge the disk");
 }
 
 #[test]

@@ -70,11 +70,7 @@ fn synced_bytes_survive_in_every_mode() {
         let modified_ns = log.stat().unwrap().modified_ns;
         let medium = medium.restart(survival);
         assert_eq!(text(&medium, "log").as_deref(), Some("AAAbbbbb"), "{survival:?}");
-        assert_eq!(
-            medium.stat(Path::new("log")).unwrap().modified_ns,
-            modified_ns,
-            "{survival:?}"
-        );
+        assert_eq!(medium.stat(Path::new("log")).unwrap().modified_ns, modified_ns, "{survival:?}");
     }
 }
 
@@ -85,10 +81,7 @@ fn killed_process_leaves_unsynced_bytes_to_a_later_power_cut() {
     let killed = killed.restart(Survival::Everything);
     assert_eq!(killed.paths(), ["new"]);
     let cut = killed.restart(Survival::OnlySynced);
-    assert_eq!(
-        (cut.paths(), text(&cut, "log").as_deref()),
-        (vec!["log".to_owned()], Some("AAAA"))
-    );
+    assert_eq!((cut.paths(), text(&cut, "log").as_deref()), (vec!["log".to_owned()], Some("AAAA")));
 }
 
 #[test]
@@ -110,10 +103,7 @@ fn synced_file_without_synced_name_is_lost_and_the_other_way_is_empty() {
     nameless.write(b"x").unwrap();
     nameless.sync_data().unwrap();
     let medium = medium.restart(Survival::OnlySynced);
-    assert_eq!(
-        (medium.paths(), medium.read("named")),
-        (vec!["named".to_owned()], Some(vec![]))
-    );
+    assert_eq!((medium.paths(), medium.read("named")), (vec!["named".to_owned()], Some(vec![])));
 }
 
 #[test]
@@ -134,12 +124,8 @@ fn removal_and_rename_wait_for_the_directory() {
 
 #[test]
 fn rename_between_directories_needs_both_synced() {
-    let table: [(&[&str], &[&str]); 4] = [
-        (&[], &["from/a"]),
-        (&["to"], &["from/a", "to/a"]),
-        (&["from"], &[]),
-        (&["from", "to"], &["to/a"]),
-    ];
+    let table: [(&[&str], &[&str]); 4] =
+        [(&[], &["from/a"]), (&["to"], &["from/a", "to/a"]), (&["from"], &[]), (&["from", "to"], &["to/a"])];
     for (synced, left) in table {
         let medium = CrashMedium::new();
         medium.write_file("from/a", b"x").unwrap();
@@ -151,11 +137,7 @@ fn rename_between_directories_needs_both_synced() {
         let medium = medium.restart(Survival::OnlySynced);
         assert_eq!(medium.paths(), left, "{synced:?}");
         for path in left {
-            assert_eq!(
-                medium.stat(Path::new(path)).unwrap().links,
-                left.len() as u64,
-                "{synced:?}"
-            );
+            assert_eq!(medium.stat(Path::new(path)).unwrap().links, left.len() as u64, "{synced:?}");
         }
     }
 }
@@ -211,11 +193,7 @@ fn outcomes(update: fn(&CrashMedium) -> std::io::Result<()>) -> Outcomes {
         medium.inject(once(at, FaultKind::PowerCut));
         let finished = update(&medium).is_ok();
         assert_eq!(finished, medium.operations() < at);
-        let left = if finished {
-            &mut outcomes.after_success
-        } else {
-            &mut outcomes.after_failure
-        };
+        let left = if finished { &mut outcomes.after_success } else { &mut outcomes.after_failure };
         left.extend(Survival::ALL.map(|survival| text(&medium.restart(survival), "config").unwrap_or_default()));
         if finished {
             break;
@@ -231,10 +209,7 @@ fn set<const N: usize>(contents: [&str; N]) -> BTreeSet<String> {
 #[test]
 fn durable_replacement_is_whole_at_every_power_cut() {
     let left = outcomes(|medium| replace_durable(medium, Path::new("config"), b"new"));
-    let expected = Outcomes {
-        after_failure: set(["new", "old"]),
-        after_success: set(["new"]),
-    };
+    let expected = Outcomes { after_failure: set(["new", "old"]), after_success: set(["new"]) };
     assert_eq!(left, expected);
 }
 

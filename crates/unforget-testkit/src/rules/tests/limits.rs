@@ -52,13 +52,8 @@ fn images_are_measured_one_by_one() {
 
 #[test]
 fn images_are_measured_together() {
-    let inside = |images: Vec<Value>| {
-        body([
-            user("hi"),
-            assistant([call("t")]),
-            user([with(result("t"), "content", images)]),
-        ])
-    };
+    let inside =
+        |images: Vec<Value>| body([user("hi"), assistant([call("t")]), user([with(result("t"), "content", images)])]);
     judge! { &Server::default();
         shown(vec![image(2001, 1); 20]) => ACCEPTED,
         shown(vec![image(2000, 1); 21]) => ACCEPTED,
@@ -112,20 +107,10 @@ fn long_requests_overflow() {
     let request = with(hello(), "max_tokens", 1000);
     let said = |model: &str, tokens: u64| {
         let count = move |_: &Value| tokens;
-        ask(
-            &request,
-            &Server {
-                model,
-                count: Some(&count),
-                ..Server::default()
-            },
-        )
+        ask(&request, &Server { model, count: Some(&count), ..Server::default() })
     };
     assert_eq!(said("claude-opus-5", 200_000), ACCEPTED);
-    assert_eq!(
-        said("claude-opus-5", 200_251),
-        "prompt is too long: 200251 tokens > 200000 maximum"
-    );
+    assert_eq!(said("claude-opus-5", 200_251), "prompt is too long: 200251 tokens > 200000 maximum");
     assert_eq!(said("claude-sonnet-4-5-20250929", 199_500), ACCEPTED);
     assert_eq!(said("claude-sonnet-4-20250514", 199_000), ACCEPTED);
     assert_eq!(
@@ -139,51 +124,16 @@ fn long_requests_overflow() {
 fn only_overflow_counts_as_overflow() {
     let invalid = "invalid_request_error";
     for (status, kind, message, wanted) in [
-        (
-            429,
-            "rate_limit_error",
-            "Number of request tokens has exceeded your per-minute rate limit",
-            false,
-        ),
+        (429, "rate_limit_error", "Number of request tokens has exceeded your per-minute rate limit", false),
         (400, invalid, "prompt is too long: 210883 tokens > 199999 maximum", true),
-        (
-            400,
-            invalid,
-            "x: prompt is too long: prompt is too long: 2 tokens > 1 maximum, sorry",
-            true,
-        ),
+        (400, invalid, "x: prompt is too long: prompt is too long: 2 tokens > 1 maximum, sorry", true),
         (400, invalid, "prompt is too long: many tokens > 199999 maximum", false),
         (400, invalid, "prompt is too long", false),
-        (
-            400,
-            invalid,
-            "input length and `max_tokens` exceed context limit: 198981 + 21333 > 200000, decrease",
-            true,
-        ),
-        (
-            400,
-            invalid,
-            "input length and max_tokens exceed context limit: 1 + 2 > 2",
-            true,
-        ),
-        (
-            400,
-            invalid,
-            "input length and max_tokens exceed context limit: 1 + 2 > ",
-            false,
-        ),
-        (
-            400,
-            "api_error",
-            "prompt is too long: 210883 tokens > 199999 maximum",
-            false,
-        ),
-        (
-            500,
-            invalid,
-            "prompt is too long: 210883 tokens > 199999 maximum",
-            false,
-        ),
+        (400, invalid, "input length and `max_tokens` exceed context limit: 198981 + 21333 > 200000, decrease", true),
+        (400, invalid, "input length and max_tokens exceed context limit: 1 + 2 > 2", true),
+        (400, invalid, "input length and max_tokens exceed context limit: 1 + 2 > ", false),
+        (400, "api_error", "prompt is too long: 210883 tokens > 199999 maximum", false),
+        (500, invalid, "prompt is too long: 210883 tokens > 199999 maximum", false),
         (413, "request_too_large", "", true),
         (413, invalid, "", false),
     ] {
@@ -194,8 +144,5 @@ fn only_overflow_counts_as_overflow() {
 #[test]
 fn a_rejection_shows_its_status_and_kind() {
     let rejection = check(b"{}", &Server::default()).unwrap_err();
-    assert_eq!(
-        rejection.to_string(),
-        "400 invalid_request_error: max_tokens: Field required"
-    );
+    assert_eq!(rejection.to_string(), "400 invalid_request_error: max_tokens: Field required");
 }

@@ -13,11 +13,7 @@ const ELSEWHERE: &str = "messages.1.content.0: Invalid `signature` in `thinking`
                          `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".";
 
 fn conversation() -> Value {
-    with(
-        body([user("hi"), assistant([thinking("S"), text("a")]), user("go")]),
-        "system",
-        "s",
-    )
+    with(body([user("hi"), assistant([thinking("S"), text("a")]), user("go")]), "system", "s")
 }
 
 fn changed(pointer: &str, value: Value) -> Value {
@@ -29,19 +25,9 @@ fn changed(pointer: &str, value: Value) -> Value {
 #[test]
 fn thinking_is_bound_to_what_came_before() {
     let known = HashMap::from([("S".to_owned(), prefix_hash(&conversation(), 1))]);
-    let binding = Server {
-        model: "claude-fable-5-1",
-        known_prefixes: Some(&known),
-        ..Server::default()
-    };
-    let dropping = Server {
-        drop_mismatched: true,
-        ..binding
-    };
-    let unbound = Server {
-        model: "claude-opus-5",
-        ..binding
-    };
+    let binding = Server { model: "claude-fable-5-1", known_prefixes: Some(&known), ..Server::default() };
+    let dropping = Server { drop_mismatched: true, ..binding };
+    let unbound = Server { model: "claude-opus-5", ..binding };
     let other_system = changed("/system", json!("t"));
     let forged = changed("/messages/1/content/0/signature", json!("T"));
     for (server, request, wanted) in [
@@ -49,11 +35,7 @@ fn thinking_is_bound_to_what_came_before() {
         (&binding, with(conversation(), "max_tokens", 99), ACCEPTED),
         (&binding, changed("/messages/2/content", json!("on")), ACCEPTED),
         (&binding, other_system.clone(), ELSEWHERE),
-        (
-            &binding,
-            with(conversation(), "tools", json!([{"name": "x"}])),
-            ELSEWHERE,
-        ),
+        (&binding, with(conversation(), "tools", json!([{"name": "x"}])), ELSEWHERE),
         (&binding, changed("/messages/0/content", json!("hello")), ELSEWHERE),
         (&binding, forged.clone(), UNKNOWN),
         (&dropping, other_system.clone(), ACCEPTED),

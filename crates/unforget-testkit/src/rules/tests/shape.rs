@@ -13,19 +13,10 @@ fn bodies_that_are_not_json_are_refused_with_their_place() {
             br#"{"max_tokens":1,"messages":[{"role":"user","content":"x\ud83d"}]}"#,
             "no low surrogate in string: line 1 column 56 (char 55)",
         ),
-        (
-            b"{\"a\":\n\"\xc3\xa4\\udc00\"}",
-            "no low surrogate in string: line 2 column 3 (char 8)",
-        ),
-        (
-            br#"["\ud83d\ud83d\ude00"]"#,
-            "no low surrogate in string: line 1 column 3 (char 2)",
-        ),
+        (b"{\"a\":\n\"\xc3\xa4\\udc00\"}", "no low surrogate in string: line 2 column 3 (char 8)"),
+        (br#"["\ud83d\ud83d\ude00"]"#, "no low surrogate in string: line 1 column 3 (char 2)"),
         (b"", "unexpected end of data: line 1 column 1 (char 0)"),
-        (
-            br#"{"messages":["#,
-            "unexpected end of data: line 1 column 13 (char 12)",
-        ),
+        (br#"{"messages":["#, "unexpected end of data: line 1 column 13 (char 12)"),
         (br#"{"messages":["\ud83d"#, "unexpected end of data"),
         (b"\"\xff\"", "invalid UTF-8"),
         (b"[1,]", "trailing comma: line 1 column 4 (char 3)"),
@@ -46,14 +37,7 @@ fn bodies_that_are_not_json_are_refused_with_their_place() {
 fn large_numbers_and_whole_surrogate_pairs_are_legal() {
     let digits = "9".repeat(400);
     let escapes = r#""1e400 \\\" \ud83d\ude00""#;
-    for input in [
-        "1e400",
-        "-1.5E+999",
-        "1e-999",
-        "12345678901234567890123",
-        &digits,
-        escapes,
-    ] {
+    for input in ["1e400", "-1.5E+999", "1e-999", "12345678901234567890123", &digits, escapes] {
         let messages = format!(
             r#"[{{"role":"user","content":"x"}},
                {{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"n","input":{{"a":[{input},2]}}}}]}},
@@ -67,23 +51,12 @@ fn large_numbers_and_whole_surrogate_pairs_are_legal() {
 fn messages_cannot_bring_other_members_along() {
     assert_eq!(verdict(check_messages(br#"[{"role":"user","content":"x"}]"#)), ACCEPTED);
     let said = verdict(check_messages(br#"[{"role":"user","content":"x"}],"system":"s""#));
-    assert!(
-        said.starts_with("The request body is not valid JSON: trailing characters"),
-        "{said}"
-    );
+    assert!(said.starts_with("The request body is not valid JSON: trailing characters"), "{said}");
 }
 
 #[test]
 fn junk_is_refused_wherever_it_stands() {
-    for junk in [
-        json!(null),
-        json!(true),
-        json!(7),
-        json!(1.5),
-        json!("x"),
-        json!([7]),
-        json!({"a": 7}),
-    ] {
+    for junk in [json!(null), json!(true), json!(7), json!(1.5), json!("x"), json!([7]), json!({"a": 7})] {
         let last = || user("go");
         for request in [
             junk.clone(),
@@ -94,26 +67,12 @@ fn junk_is_refused_wherever_it_stands() {
             body([user([json!({"type": junk})])]),
             body([user([json!({"type": "tool_result", "tool_use_id": junk})])]),
             body([user([json!({"type": "image", "source": junk})])]),
-            body([user([
-                json!({"type": "image", "source": {"type": "base64", "data": junk}}),
-            ])]),
-            body([
-                assistant([json!({"type": "tool_use", "id": junk, "name": "x", "input": {}})]),
-                last(),
-            ]),
-            body([
-                assistant([json!({"type": "thinking", "thinking": [junk], "signature": "s"})]),
-                last(),
-            ]),
-            body([
-                assistant([json!({"type": "redacted_thinking", "data": [junk]})]),
-                last(),
-            ]),
+            body([user([json!({"type": "image", "source": {"type": "base64", "data": junk}})])]),
+            body([assistant([json!({"type": "tool_use", "id": junk, "name": "x", "input": {}})]), last()]),
+            body([assistant([json!({"type": "thinking", "thinking": [junk], "signature": "s"})]), last()]),
+            body([assistant([json!({"type": "redacted_thinking", "data": [junk]})]), last()]),
             body([assistant([json!({"type": "server_tool_use", "id": junk})]), last()]),
-            body([
-                assistant([json!({"type": "web_search_tool_result", "tool_use_id": [junk]})]),
-                last(),
-            ]),
+            body([assistant([json!({"type": "web_search_tool_result", "tool_use_id": [junk]})]), last()]),
             with(hello(), "system", json!([junk])),
             with(hello(), "tools", json!({"a": junk})),
         ] {
@@ -126,9 +85,7 @@ fn junk_is_refused_wherever_it_stands() {
 fn schema_errors_name_the_member() {
     let tool = |name: &str| with(hello(), "tools", json!([{"name": name, "input_schema": {}}]));
     let calling = |id: &str, name: Value, input: Value| {
-        body([assistant([
-            json!({"type": "tool_use", "id": id, "name": name, "input": input}),
-        ])])
+        body([assistant([json!({"type": "tool_use", "id": id, "name": name, "input": input})])])
     };
     let long = "a".repeat(65);
     judge! { &Server::default();
@@ -207,13 +164,8 @@ fn the_system_prompt_may_be_empty_but_not_blank() {
 
 #[test]
 fn tool_results_may_be_empty_but_not_malformed() {
-    let answered = |content: Value| {
-        body([
-            user("hi"),
-            assistant([call("t")]),
-            user([with(result("t"), "content", content)]),
-        ])
-    };
+    let answered =
+        |content: Value| body([user("hi"), assistant([call("t")]), user([with(result("t"), "content", content)])]);
     judge! { &Server::default();
         answered(json!(null)) => ACCEPTED,
         answered(json!("")) => ACCEPTED,

@@ -1,0 +1,169 @@
+//! The command line: what there is to say, and the help that teaches it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use unforget_core::log::Durability;
+
+/// Conversations with LLM agents that survive a restart, a crash, a full disk, a second window and a new machine.
+///
+/// A session is one file of JSON lines that you can `cat`, `grep` and `tail -f`. REF names a session: its id or the
+/// beginning of it, its key (`main:cli:user`), its label or title or the beginning of one, or the path of a
+/// transcript.
+///
+/// Exit codes: 0 done, 1 failed, 2 not understood, 3 someone else is writing the session, 4 damage was met (and told).
+#[derive(Debug, Parser)]
+#[command(name = "unforget", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Directory of the store [default: $XDG_DATA_HOME/unforget]
+    #[arg(long, global = true, value_name = "DIR", env = "UNFORGET_HOME", hide_env_values = true)]
+    pub(crate) home: Option<PathBuf>,
+    /// Print JSON, one object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the sessions, most recently used first
+    #[command(visible_alias = "ls")]
+    Sessions(Sessions),
+    /// Show a conversation
+    Show(Show),
+    /// Show the last records of a session, and those to come with `-f`
+    Tail(Tail),
+    /// Create a session; it becomes the current one of its key
+    New(New),
+    /// Move a session to the trash (`undelete` brings it back)
+    #[command(visible_alias = "delete")]
+    Rm(Refs),
+    /// Bring a session back from the trash
+    Undelete(Refs),
+    /// Take in sessions of the claw0 tutorials (both layouts), or exported ones
+    Import(Import),
+    /// Write a session's transcript, byte for byte
+    Export(Export),
+    /// Append records, one JSON object a line on stdin; prints `{"n":…}` as soon as each is durable
+    Append(Append),
+    /// Check everything in the store; changes nothing without `--fix`
+    Doctor(Doctor),
+    /// Print a completion script: `unforget completions bash > ~/.local/share/bash-completion/completions/unforget`
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page: `unforget man > unforget.1`
+    Man,
+}
+
+#[derive(Debug, Args, Default)]
+pub(crate) struct Sessions {
+    /// List what is in the trash instead
+    #[arg(long)]
+    pub(crate) deleted: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// The transcript's bytes as they are
+    #[arg(long, group = "form")]
+    pub(crate) raw: bool,
+    /// The conversation as Markdown
+    #[arg(long, group = "form")]
+    pub(crate) markdown: bool,
+    /// Exactly the messages that would be sent to the API, as one JSON array; repairs and damage as JSON on stderr
+    #[arg(long, group = "form")]
+    pub(crate) messages: bool,
+    /// With `--messages`: only what fits into that many tokens, read from the end
+    #[arg(long, value_name = "TOKENS", requires = "messages")]
+    pub(crate) budget: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// Go on showing records as they are written
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// How many records to begin with
+    #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
+    pub(crate) lines: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// `agent:channel:peer`, `agent:<agent>:<channel>:<direct|group|thread>:<peer>`, or one word for a peer
+    #[arg(long, default_value = "main:cli:user")]
+    pub(crate) key: String,
+    /// A name to find it by
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Refs {
+    /// The sessions
+    #[arg(value_name = "REF", required = true)]
+    pub(crate) names: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// A workspace, a `.sessions` folder, an agent's folder, or single `.jsonl` files
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// Write to a file (and payloads to FILE.blobs/) instead of stdout; an existing file is not overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Append {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// Create a session if the key has none
+    #[arg(long)]
+    pub(crate) create: bool,
+    /// What an acknowledged record survives
+    #[arg(long, value_enum, default_value_t = Survives::PowerLoss)]
+    pub(crate) survives: Survives,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Put right what can be put right without losing a byte
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Survives {
+    /// It is on the disk
+    PowerLoss,
+    /// The kernel has it: faster, and lost if the machine dies within seconds
+    ProcessDeath,
+}
+
+impl From<Survives> for Durability {
+    fn from(survives: Survives) -> Self {
+        match survives {
+            Survives::PowerLoss => Durability::PowerLoss,
+            Survives::ProcessDeath => Durability::ProcessDeath,
+        }
+    }
+}

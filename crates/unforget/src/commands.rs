@@ -1,0 +1,195 @@
+//! The commands, one module each, and what they share: the store, the output, the meaning of REF.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::CommandFactory as _;
+use unforget_core::history::Limits;
+use unforget_core::json;
+use unforget_core::log::Durability;
+use unforget_core::medium::{Medium, Os};
+use unforget_core::reader::LogReader;
+use unforget_core::recent::Restored;
+use unforget_core::report::Report;
+use unforget_core::session;
+use unforget_core::store::{Entry, Listing, Store};
+use unforget_core::{Error, blob::Blobs};
+
+use crate::cli::{Cli, Command, Sessions};
+use crate::failure::{Outcome, Result};
+use crate::progress::Progress;
+use crate::{home, screen};
+
+mod append;
+mod conversation;
+mod doctor;
+mod export;
+mod import;
+mod sessions;
+mod show;
+mod tail;
+mod trash;
+
+/// What every command works with.
+pub(crate) struct Context {
+    pub(crate) store: Store,
+    pub(crate) home: PathBuf,
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(cli: Cli) -> Result<Outcome> {
+    let command = match cli.command {
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "unforget", &mut script);
+            std::io::stdout().write_all(&script)?;
+            return Ok(Outcome::Done);
+        }
+        Some(Command::Man) => {
+            clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+            return Ok(Outcome::Done);
+        }
+        other => other,
+    };
+    let home = home::directory(cli.home)?;
+    let durability = match &command {
+        Some(Command::Append(append)) => append.survives.into(),
+        _ => Durability::PowerLoss,
+    };
+    let store = home::store(home.clone(), durability);
+    let context = Context { store, home, json: cli.json };
+    match command {
+        None => sessions::run(&context, &Sessions::default()),
+        Some(Command::Sessions(sessions)) => sessions::run(&context, &sessions),
+        Some(Command::Show(show)) => show::run(&context, &show),
+        Some(Command::Tail(tail)) => tail::run(&context, &tail),
+        Some(Command::New(new)) => sessions::create(&context, &new),
+        Some(Command::Rm(refs)) => trash::delete(&context, &refs),
+        Some(Command::Undelete(refs)) => trash::undelete(&context, &refs),
+        Some(Command::Import(import)) => import::run(&context, &import),
+        Some(Command::Export(export)) => export::run(&context, &export),
+        Some(Command::Append(append)) => append::run(&context, &append),
+        Some(Command::Doctor(doctor)) => doctor::run(&context, &doctor),
+        Some(Command::Completions { .. } | Command::Man) => Ok(Outcome::Done),
+    }
+}
+
+/// A transcript that a command looks at: one of the store's, or a file somewhere.
+pub(crate) struct Transcript {
+    medium: Arc<dyn Medium>,
+    path: PathBuf,
+    blobs: Blobs,
+    pub(crate) name: String,
+}
+
+impl Transcript {
+    pub(crate) fn reader(&self) -> Result<LogReader> {
+        Ok(LogReader::open(self.medium.as_ref(), &self.path)?)
+    }
+
+    pub(crate) fn restore(&self, limits: &Limits) -> Result<Restored> {
+        Ok(session::restore(self.medium.as_ref(), &self.path, &self.blobs, limits)?)
+    }
+
+    /// Whether the name still leads to this file, and how long it is now.
+    pub(crate) fn current_len(&self) -> std::io::Result<u64> {
+        self.medium.stat(&self.path).map(|stat| stat.len)
+    }
+
+    /// The file's full path, for messages.
+    pub(crate) fn shown_path(&self) -> PathBuf {
+        self.medium.root().join(&self.path)
+    }
+}
+
+impl Context {
+    /// All sessions; refreshes stale snapshots where that is possible.
+    pub(crate) fn list(&self) -> Result<Listing> {
+        let progress = Progress::new("reading sessions");
+        let listing = self.store.list_with(|_, _| progress.step())?;
+        drop(progress);
+        for (path, why) in &listing.unusable {
+            self.tell(&format!("note: {}: {why}; the list was rebuilt from the transcripts", path.display()))?;
+        }
+        match self.store.refresh(&listing) {
+            // The snapshot is a convenience: a list from a read-only disk is as good without it.
+            Err(Error::Io { source, .. })
+                if matches!(
+                    source.kind(),
+                    std::io::ErrorKind::PermissionDenied
+                        | std::io::ErrorKind::ReadOnlyFilesystem
+                        | std::io::ErrorKind::StorageFull
+                ) => {}
+            other => other?,
+        }
+        Ok(listing)
+    }
+
+    /// The session that a name means.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Entry> {
+        Ok(self.store.resolve(&self.list()?, name)?)
+    }
+
+    /// The transcript that a name means, which may be a path.
+    pub(crate) fn transcript(&self, name: &str) -> Result<Transcript> {
+        let path = Path::new(name);
+        if path.extension().is_some_and(|extension| extension == "jsonl") && path.is_file() {
+            let (folder, file) = split_path(path);
+            let medium: Arc<dyn Medium> = Arc::new(Os::new(folder));
+            return Ok(Transcript { medium, path: file, blobs: self.store.blobs(), name: name.to_owned() });
+        }
+        let entry = self.resolve(name)?;
+        let path = self.store.path(&entry)?;
+        let medium = self.store.medium().clone();
+        let name = entry.row.key.unwrap_or(entry.row.id);
+        Ok(Transcript { medium, path, blobs: self.store.blobs(), name })
+    }
+
+    /// Says something to the person, on stderr.
+    pub(crate) fn tell(&self, text: &str) -> Result<()> {
+        writeln!(anstream::stderr(), "{}", screen::safe(text))?;
+        Ok(())
+    }
+
+    /// Tells of damage, with its place, and turns it into the exit code.
+    pub(crate) fn tell_damage(&self, path: &Path, report: &Report) -> Result<Outcome> {
+        const TOLD: usize = 10;
+        for note in report.damage().take(TOLD) {
+            let path = path.display();
+            if self.json {
+                self.tell(&note_json(&path.to_string(), note))?;
+            } else {
+                self.tell(&format!("damage: {path}, byte {}: {}", note.offset, note.kind))?;
+            }
+        }
+        let count = report.damage_count();
+        if count == 0 {
+            return Ok(Outcome::Done);
+        }
+        if !self.json {
+            let more = count.saturating_sub(TOLD as u64);
+            let rest = if more > 0 { format!("{more} more; ") } else { String::new() };
+            self.tell(&format!("hint: {rest}everything else is shown; `unforget doctor` checks the whole store"))?;
+        }
+        Ok(Outcome::MetDamage)
+    }
+}
+
+/// A folder and the name of a file in it.
+pub(crate) fn split_path(path: &Path) -> (PathBuf, PathBuf) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (folder.to_path_buf(), PathBuf::from(path.file_name().unwrap_or_default()))
+}
+
+/// A note as JSON.
+pub(crate) fn note_json(file: &str, note: &unforget_core::report::Note) -> String {
+    format!(
+        "{{\"file\":{},\"offset\":{},\"bytes\":{},\"kind\":\"{}\",\"message\":{}}}",
+        json::quote(file),
+        note.offset,
+        note.len,
+        note.kind.name(),
+        json::quote(&note.kind.to_string())
+    )
+}

@@ -1,0 +1,47 @@
+//! `doctor`: is everything all right?
+
+use std::io::Write as _;
+
+use unforget_core::doctor::{self, Mode};
+use unforget_core::json::quote;
+
+use crate::cli::Doctor;
+use crate::commands::Context;
+use crate::failure::{Outcome, Result};
+use crate::progress::Progress;
+use crate::screen;
+
+pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
+    let mode = if args.fix { Mode::Fix } else { Mode::Look };
+    let progress = Progress::new("examining");
+    let diagnosis = doctor::examine(&context.store, mode, |_| progress.step())?;
+    drop(progress);
+    let mut out = anstream::stdout().lock();
+    let (green, yellow) = (anstyle::AnsiColor::Green.on_default(), anstyle::AnsiColor::Yellow.on_default());
+    for finding in &diagnosis.findings {
+        let (subject, problem) = (screen::one_line(&finding.subject), screen::one_line(&finding.problem));
+        if context.json {
+            let (subject, problem, advice) = (quote(&finding.subject), quote(&finding.problem), quote(finding.advice));
+            let fixed = finding.fixed;
+            writeln!(out, "{{\"subject\":{subject},\"problem\":{problem},\"advice\":{advice},\"fixed\":{fixed}}}")?;
+        } else if finding.fixed {
+            writeln!(out, "{green}fixed{green:#}  {subject}: {problem}")?;
+        } else {
+            writeln!(out, "{yellow}found{yellow:#}  {subject}: {problem}")?;
+            if !finding.advice.is_empty() {
+                writeln!(out, "       {}", finding.advice)?;
+            }
+        }
+    }
+    let open = diagnosis.open().count();
+    if !context.json {
+        let (sessions, bytes) = (diagnosis.sessions, screen::bytes(diagnosis.bytes));
+        let verdict = match open {
+            0 => "all is well".to_owned(),
+            1 => "1 thing is not as it should be".to_owned(),
+            many => format!("{many} things are not as they should be"),
+        };
+        writeln!(out, "{sessions} sessions, {bytes} read: {verdict}")?;
+    }
+    Ok(if open == 0 { Outcome::Done } else { Outcome::MetDamage })
+}

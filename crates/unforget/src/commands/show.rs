@@ -1,0 +1,100 @@
+//! `show`: a conversation, in the form that someone needs.
+
+use std::io::Write as _;
+
+use unforget_core::history::{Limits, rebuild_all};
+use unforget_core::json;
+use unforget_core::report::{Note, Report};
+use unforget_core::scan::{Scan, scan};
+
+use crate::cli::Show;
+use crate::commands::{Context, Transcript, conversation, note_json};
+use crate::failure::{Outcome, Result};
+use crate::screen;
+
+pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
+    let transcript = context.transcript(&args.name)?;
+    if args.messages {
+        return messages(&transcript, args.budget);
+    }
+    let bytes = transcript.reader()?.read_all()?;
+    let mut out = anstream::stdout().lock();
+    if args.raw {
+        screen::write_stored(&mut out, &bytes)?;
+        return Ok(Outcome::Done);
+    }
+    let scanned = scan(&bytes);
+    if context.json {
+        records(&mut out, &transcript, &scanned)?;
+        return Ok(outcome(&scanned.report));
+    }
+    if args.markdown {
+        writeln!(out, "# {}\n", screen::one_line(&transcript.name))?;
+        for record in &scanned.records {
+            write!(out, "{}", conversation::markdown(record))?;
+        }
+        return context.tell_damage(&transcript.shown_path(), &scanned.report);
+    }
+    readable(&mut out, &scanned)?;
+    let repairs = rebuild_all(&scanned.records, &Limits::default()).repairs;
+    let dim = anstyle::Style::new().dimmed();
+    for repair in &repairs {
+        let told = screen::one_line(&repair.kind.to_string());
+        writeln!(out, "{dim}{:>4} put right for the model: {told}{dim:#}", repair.n)?;
+    }
+    context.tell_damage(&transcript.shown_path(), &scanned.report)
+}
+
+fn readable(out: &mut impl std::io::Write, scanned: &Scan<'_>) -> Result<()> {
+    let yellow = anstyle::AnsiColor::Yellow.on_default();
+    let mut notes = scanned.report.damage().peekable();
+    let mut tell = |out: &mut dyn std::io::Write, before: u64| -> Result<()> {
+        while let Some(note) = notes.next_if(|note| note.offset <= before) {
+            writeln!(out, "   {yellow}! byte {}: {}{yellow:#}", note.offset, screen::one_line(&note.kind.to_string()))?;
+        }
+        Ok(())
+    };
+    for record in &scanned.records {
+        tell(out, record.offset)?;
+        write!(out, "{}", conversation::terminal(record))?;
+    }
+    tell(out, u64::MAX)
+}
+
+/// One object per record, with its place, and one per note.
+fn records(out: &mut impl std::io::Write, transcript: &Transcript, scanned: &Scan<'_>) -> Result<()> {
+    for record in &scanned.records {
+        let kind = json::quote(record.kind());
+        writeln!(out, "{{\"n\":{},\"offset\":{},\"type\":{kind},\"record\":{}}}", record.n, record.offset, record.raw)?;
+    }
+    let file = transcript.shown_path().display().to_string();
+    for note in &scanned.report.notes {
+        writeln!(out, "{{\"note\":{}}}", note_json(&file, note))?;
+    }
+    Ok(())
+}
+
+fn messages(transcript: &Transcript, budget: Option<u64>) -> Result<Outcome> {
+    let limits = budget.map_or_else(Limits::default, Limits::tokens);
+    let restored = transcript.restore(&limits)?;
+    let mut out = std::io::stdout().lock();
+    screen::write_stored(&mut out, restored.history.to_json().as_bytes())?;
+    writeln!(out)?;
+    let repairs: Vec<String> = restored
+        .history
+        .repairs
+        .iter()
+        .map(|repair| {
+            let message = json::quote(&repair.kind.to_string());
+            format!("{{\"n\":{},\"kind\":\"{}\",\"message\":{message}}}", repair.n, repair.kind.name())
+        })
+        .collect();
+    let file = transcript.shown_path().display().to_string();
+    let damage: Vec<String> = restored.report.damage().map(|note: &Note| note_json(&file, note)).collect();
+    writeln!(anstream::stderr(), "{{\"repairs\":[{}],\"damage\":[{}]}}", repairs.join(","), damage.join(","))?;
+    Ok(outcome(&restored.report))
+}
+
+fn outcome(report: &Report) -> Outcome {
+    if report.damage_count() > 0 { Outcome::MetDamage } else { Outcome::Done }
+}

@@ -1,0 +1,86 @@
+//! `tail`: the last records of a session, and those to come.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::time::Duration;
+
+use unforget_core::lines::Physical;
+use unforget_core::reader::LogReader;
+use unforget_core::scan::Scanner;
+
+use crate::cli::Tail;
+use crate::commands::{Context, conversation};
+use crate::failure::{Failure, Outcome, Result};
+use crate::screen;
+
+/// How often a followed file is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(context: &Context, args: &Tail) -> Result<Outcome> {
+    let transcript = context.transcript(&args.name)?;
+    let reader = transcript.reader()?;
+    let mut at = last_lines(&reader, args.lines)?;
+    let mut scanner = if at == 0 { Scanner::default() } else { Scanner::partial(0) };
+    let mut met_damage = false;
+    at = show_from(context, &reader, at, &mut scanner)?;
+    while args.follow {
+        std::thread::sleep(INTERVAL);
+        let len = transcript.current_len().map_err(|error| {
+            Failure::new(format!("{} can no longer be followed: {error}", transcript.shown_path().display()))
+        })?;
+        if len < at {
+            return Err(Failure::new(format!("{} became shorter", transcript.shown_path().display()))
+                .hint("someone edited or replaced it; `unforget doctor` checks what is left"));
+        }
+        if len > at {
+            at = show_from(context, &transcript.reader()?, at, &mut scanner)?;
+        }
+        met_damage |= scanner.report.damage_count() > 0;
+    }
+    met_damage |= scanner.report.damage_count() > 0;
+    if met_damage { context.tell_damage(&transcript.shown_path(), &scanner.report) } else { Ok(Outcome::Done) }
+}
+
+/// Where the last `count` lines begin.
+fn last_lines(reader: &LogReader, count: usize) -> Result<u64> {
+    let mut starts: VecDeque<u64> = VecDeque::new();
+    let mut backward = reader.backward();
+    while starts.len() < count {
+        match backward.next()? {
+            Some(line) => starts.push_back(line.offset),
+            None => break,
+        }
+    }
+    Ok(starts.back().copied().unwrap_or(reader.len()))
+}
+
+/// Shows whole lines from an offset on, and returns where the next one begins.
+fn show_from(context: &Context, reader: &LogReader, from: u64, scanner: &mut Scanner) -> Result<u64> {
+    let mut out = anstream::stdout().lock();
+    let mut forward = reader.forward(from);
+    let mut at = from;
+    while let Some(line) = forward.next()? {
+        // A line without its end may still be on its way.
+        if !line.terminated {
+            break;
+        }
+        at = line.end();
+        show(context, &mut out, &line, scanner)?;
+    }
+    out.flush()?;
+    Ok(at)
+}
+
+fn show(context: &Context, out: &mut impl std::io::Write, line: &Physical<'_>, scanner: &mut Scanner) -> Result<()> {
+    let mut records = Vec::new();
+    scanner.feed(line, |record| records.push(record));
+    for record in records {
+        if context.json {
+            screen::write_stored(out, record.raw.as_bytes())?;
+            writeln!(out)?;
+        } else {
+            write!(out, "{}", conversation::terminal(&record))?;
+        }
+    }
+    Ok(())
+}

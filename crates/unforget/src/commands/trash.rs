@@ -1,0 +1,52 @@
+//! `rm` and `undelete`.
+
+use std::io::Write as _;
+
+use unforget_core::Error;
+use unforget_core::json::quote;
+use unforget_core::store::{Entry, Listing};
+
+use crate::cli::Refs;
+use crate::commands::Context;
+use crate::failure::{Outcome, Result};
+use crate::screen;
+
+pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
+    let listing = context.list()?;
+    // All names are resolved first: a typo in the last one must not leave half of them deleted.
+    let entries =
+        args.names.iter().map(|name| Ok(context.store.resolve(&listing, name)?)).collect::<Result<Vec<Entry>>>()?;
+    for entry in &entries {
+        context.store.delete(entry)?;
+        said(context, "deleted", entry)?;
+    }
+    if !context.json {
+        context.tell("hint: `unforget undelete REF` brings it back")?;
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn undelete(context: &Context, args: &Refs) -> Result<Outcome> {
+    let trash = Listing { entries: context.store.deleted()?, ..Listing::default() };
+    let find = |name: &String| match context.store.resolve(&trash, name) {
+        Err(Error::NotFound { name, .. }) => Err(Error::NotFound { what: "deleted session", name }.into()),
+        other => Ok(other?),
+    };
+    let entries = args.names.iter().map(find).collect::<Result<Vec<Entry>>>()?;
+    for entry in &entries {
+        context.store.undelete(entry)?;
+        said(context, "undeleted", entry)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn said(context: &Context, what: &str, entry: &Entry) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    let key = entry.row.key.as_deref().unwrap_or("-");
+    if context.json {
+        writeln!(out, "{{\"{what}\":{},\"key\":{}}}", quote(&entry.row.id), quote(key))?;
+    } else {
+        writeln!(out, "{what} {}  {}", entry.row.id, screen::one_line(key))?;
+    }
+    Ok(())
+}

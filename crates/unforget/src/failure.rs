@@ -1,0 +1,119 @@
+//! How the program ends: what went wrong, what to do about it, and with which exit code.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use unforget_core::Error;
+
+use crate::screen;
+
+/// Exit code for a command line that was not understood.
+pub(crate) const USAGE: u8 = 2;
+const FAILED: u8 = 1;
+const BUSY: u8 = 3;
+const DAMAGED: u8 = 4;
+
+/// How a command went that did what it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    /// Done, but damage was met on the way.
+    MetDamage,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => ExitCode::SUCCESS,
+            Outcome::MetDamage => DAMAGED.into(),
+        }
+    }
+}
+
+/// Why a command could not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+    hints: Vec<String>,
+    /// The reader of our output went away, as `head` does: nothing to tell.
+    quiet: bool,
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { code: FAILED, message: message.into(), hints: Vec::new(), quiet: false }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, ..Self::new(message) }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub(crate) fn report(self) -> ExitCode {
+        if self.quiet {
+            return ExitCode::SUCCESS;
+        }
+        let mut err = anstream::stderr().lock();
+        let red = anstyle::AnsiColor::Red.on_default().bold();
+        let told = writeln!(err, "{red}error:{red:#} {}", screen::safe(&self.message))
+            .and_then(|()| self.hints.iter().try_for_each(|hint| writeln!(err, "hint: {}", screen::safe(hint))));
+        match told {
+            Ok(()) => self.code.into(),
+            Err(_) => FAILED.into(),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let quiet = error.kind() == io::ErrorKind::BrokenPipe;
+        Self { quiet, ..Self::new(error.to_string()) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let failure = Self::new(error.to_string());
+        let with = |code: u8| Self { code, ..Self::new(error.to_string()) };
+        match &error {
+            Error::Busy { .. } => with(BUSY).hint("close it there first, or look at the session with `unforget show`"),
+            Error::LockIneffective { .. } => {
+                with(BUSY).hint("keep the store on a local disk: `--home DIR` or UNFORGET_HOME moves it")
+            }
+            Error::Changed { .. } => {
+                failure.hint("nothing was lost here: open the session again and repeat what failed")
+            }
+            Error::Poisoned { .. } => failure.hint("the disk reported an error; check it, then open the session again"),
+            Error::Foreign { .. } => with(DAMAGED).hint("the file was not touched; unpack or decrypt it first"),
+            Error::Mismatch { .. } => {
+                with(DAMAGED).hint("`unforget doctor` tells which sessions are out of place; the file was not touched")
+            }
+            Error::Missing { .. } => {
+                with(DAMAGED).hint("restore the file from a backup, or forget the session with `unforget rm`")
+            }
+            Error::NotFound { what: "session", .. } => failure.hint("`unforget sessions` lists what there is"),
+            Error::NotFound { what: "deleted session", .. } => {
+                failure.hint("`unforget sessions --deleted` lists what can be undeleted")
+            }
+            Error::Ambiguous { candidates, .. } => {
+                let list = candidates.join("\n  ");
+                with(USAGE).hint(format!("it could be\n  {list}"))
+            }
+            Error::Key(_) => with(USAGE),
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                failure.hint("free some space and try again: nothing of this was written, everything before it is safe")
+            }
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                failure.hint("check who owns the store and whether it is on a read-only disk; reading still works")
+            }
+            _ => failure,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Where the store is: `--home`, then `UNFORGET_HOME`, then the XDG data directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use etcetera::BaseStrategy as _;
+use unforget_core::log::Durability;
+use unforget_core::medium::Os;
+use unforget_core::stamp::System;
+use unforget_core::store::Store;
+
+use crate::failure::{Failure, Result};
+
+/// The directory that a command works on.
+pub(crate) fn directory(given: Option<PathBuf>) -> Result<PathBuf> {
+    match given.filter(|path| !path.as_os_str().is_empty()) {
+        Some(path) => Ok(path),
+        None => etcetera::choose_base_strategy()
+            .map(|places| places.data_dir().join("unforget"))
+            .map_err(|_| Failure::usage("there is no home directory").hint("say where the store is with `--home DIR`")),
+    }
+}
+
+/// The store in that directory.
+pub(crate) fn store(directory: PathBuf, durability: Durability) -> Store {
+    Store::new(Arc::new(Os::new(directory)), Arc::new(System), durability)
+}

@@ -1,0 +1,145 @@
+//! What reaches a person's eyes: safe text, short times, tables that fit.
+//!
+//! Stored text is data. On its way to a terminal, everything that could move the cursor, change colours or turn
+//! the writing direction is made visible instead of being obeyed.
+
+use std::borrow::Cow;
+use std::io::{IsTerminal as _, Write};
+
+use unforget_core::json::needs_care;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Text that a terminal shows and does not obey; line feeds and tabs stay.
+pub(crate) fn safe(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| matches!(c, '\n' | '\t') || !needs_care(c);
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().flat_map(|c| if harmless(c) { vec![c] } else { visible(c) }).collect())
+}
+
+/// Text on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    safe(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
+
+/// `␛` for an escape, `<U+202E>` for a character that turns the text around.
+fn visible(character: char) -> Vec<char> {
+    match u32::from(character) {
+        code @ 0..=0x1f => char::from_u32(0x2400 + code).into_iter().collect(),
+        0x7f => vec!['\u{2421}'],
+        code => format!("<U+{code:04X}>").chars().collect(),
+    }
+}
+
+/// Stored bytes on their way out: as they are into a pipe or a file, made safe on a terminal.
+pub(crate) fn write_stored(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    if std::io::stdout().is_terminal() {
+        out.write_all(safe(&String::from_utf8_lossy(bytes)).as_bytes())
+    } else {
+        out.write_all(bytes)
+    }
+}
+
+/// Cuts text to a width in columns, with an ellipsis.
+pub(crate) fn fit(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    for character in text.chars() {
+        let mut next = out.clone();
+        next.push(character);
+        if next.width() + 1 > columns {
+            break;
+        }
+        out = next;
+    }
+    out.push('…');
+    out
+}
+
+/// Fills text up to a width in columns.
+pub(crate) fn pad(text: &str, columns: usize) -> String {
+    let mut out = text.to_owned();
+    out.extend(std::iter::repeat_n(' ', columns.saturating_sub(text.width())));
+    out
+}
+
+/// The width of the terminal, or of a page.
+pub(crate) fn columns() -> usize {
+    let size = rustix_columns().filter(|columns| *columns >= 40);
+    size.unwrap_or(100)
+}
+
+fn rustix_columns() -> Option<usize> {
+    rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col))
+}
+
+/// How long ago something was: `just now`, `5m ago`, `3h ago`, `2d ago`, or the date.
+pub(crate) fn ago(then_ms: Option<i64>, now_ms: i64) -> String {
+    let Some(then_ms) = then_ms else { return "-".to_owned() };
+    let seconds = (now_ms - then_ms) / 1000;
+    match seconds {
+        ..=59 => "just now".to_owned(),
+        60..=3599 => format!("{}m ago", seconds / 60),
+        3600..=86_399 => format!("{}h ago", seconds / 3600),
+        86_400..=604_799 => format!("{}d ago", seconds / 86_400),
+        _ => day(then_ms),
+    }
+}
+
+/// `2026-01-31`, in the person's time zone.
+fn day(ms: i64) -> String {
+    local(ms).map_or_else(|| "-".to_owned(), |time| time.strftime("%Y-%m-%d").to_string())
+}
+
+/// `2026-01-31 14:05:09`, in the person's time zone.
+pub(crate) fn time(ms: i64) -> String {
+    local(ms).map_or_else(|| "-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+fn local(ms: i64) -> Option<jiff::Zoned> {
+    jiff::Timestamp::from_millisecond(ms).ok().map(|time| time.to_zoned(jiff::tz::TimeZone::system()))
+}
+
+/// `812 B`, `1.4 MB`.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = next;
+    }
+    if unit == "B" { format!("{count} B") } else { format!("{value:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_escapes_and_direction_marks_become_visible() {
+        assert_eq!(safe("a\u{1b}[2Jb\u{7}\u{202e}c\u{9b}\r\n\tok"), "a␛[2Jb␇<U+202E>c<U+009B>␍\n\tok");
+        assert!(matches!(safe("plain 日本語 🎉"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(fit("会话持久化", 7), "会话持…");
+        assert_eq!(fit("abc", 3), "abc");
+        assert_eq!(pad("会", 4), "会  ");
+    }
+
+    #[test]
+    fn sizes_and_times_are_short() {
+        assert_eq!([bytes(999), bytes(1400), bytes(5_000_000_000)], ["999 B", "1.4 kB", "5.0 GB"]);
+        assert_eq!(ago(Some(0), 59_000), "just now");
+        assert_eq!(ago(Some(0), 7_200_000), "2h ago");
+        assert_eq!(ago(None, 0), "-");
+    }
+}
