@@ -132,12 +132,14 @@ impl Blobs {
         Ok(format!("{{\"sha256\":\"{hash}\",\"bytes\":{},\"preview\":{preview}}}", value.len()))
     }
 
-    /// The line with its payloads put back; one that cannot be read is replaced by a note.
-    pub fn restore(&self, record: &Record<'_>, notes: &mut Vec<Note>) -> Option<String> {
+    /// The line with its payloads put back; one that is missing or damaged is replaced by a note.
+    ///
+    /// A disk that fails to answer is an error: a later read would give another history.
+    pub fn restore(&self, record: &Record<'_>, notes: &mut Vec<Note>) -> Result<Option<String>> {
         if record.blobs.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let members = json::members(record.raw)?;
+        let members = json::members(record.raw).unwrap_or_default();
         let mut parts = Vec::with_capacity(members.len());
         for (name, value) in &members {
             if name == "blobs" {
@@ -145,47 +147,45 @@ impl Blobs {
             }
             let whole = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
             let restored = if record.blobs.iter().any(|pointer| *pointer == whole) {
-                self.payload(value, name, record, notes)
+                self.payload(value, name, record, notes)?
             } else if record.blobs.iter().any(|pointer| pointer.starts_with(&format!("{whole}/"))) {
                 let elements = json::elements(value).unwrap_or_default();
-                let restored: Vec<String> = elements
-                    .iter()
-                    .enumerate()
-                    .map(|(index, element)| {
-                        let here = format!("{whole}/{index}");
-                        if record.blobs.iter().any(|pointer| *pointer == here) {
-                            self.payload(element, "", record, notes)
-                        } else {
-                            (*element).to_owned()
-                        }
-                    })
-                    .collect();
+                let mut restored = Vec::with_capacity(elements.len());
+                for (index, element) in elements.iter().enumerate() {
+                    let here = format!("{whole}/{index}");
+                    restored.push(if record.blobs.iter().any(|pointer| *pointer == here) {
+                        self.payload(element, "", record, notes)?
+                    } else {
+                        (*element).to_owned()
+                    });
+                }
                 format!("[{}]", restored.join(","))
             } else {
                 (*value).to_owned()
             };
             parts.push(format!("{}:{restored}", json::quote(name)));
         }
-        Some(format!("{{{}}}", parts.join(",")))
+        Ok(Some(format!("{{{}}}", parts.join(","))))
     }
 
     /// The payload behind a reference, or a note in the form that its place asks for.
-    fn payload(&self, raw: &str, name: &str, record: &Record<'_>, notes: &mut Vec<Note>) -> String {
+    fn payload(&self, raw: &str, name: &str, record: &Record<'_>, notes: &mut Vec<Note>) -> Result<String> {
         let read = BlobRef::parse(raw)
             .ok_or_else(|| Error::Invalid("a blob reference without hash and size".to_owned()))
             .and_then(|reference| self.get(&reference.sha256))
             .and_then(|bytes| String::from_utf8(bytes).map_err(|error| Error::Invalid(error.to_string())));
         match read {
-            Ok(text) => text,
+            Ok(text) => Ok(text),
+            Err(error @ Error::Io { .. }) => Err(error),
             Err(error) => {
                 let kind = NoteKind::BlobUnreadable(error.to_string());
                 notes.push(Note { offset: record.offset, len: record.raw.len() as u64, kind });
                 let lost = json::quote(&format!("[a payload is missing here: {error}]"));
-                match name {
+                Ok(match name {
                     "input" => format!("{{\"not_sent\":{lost}}}"),
                     "" => format!("{{\"type\":\"text\",\"text\":{lost}}}"),
                     _ => lost,
-                }
+                })
             }
         }
     }

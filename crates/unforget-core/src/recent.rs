@@ -198,13 +198,13 @@ struct Walk {
 impl Walk {
     /// Looks at a record; tells whether it is part of the conversation (or decides where it is).
     fn visit(&mut self, record: &Record<'_>, budget: u64) -> bool {
-        if !self.started {
-            if let Body::Head { to } = record.body {
-                self.started = true;
-                self.want = to;
-                self.finished = to.is_none();
-                return true;
-            }
+        if let Body::Head { to } = record.body
+            && !self.started
+        {
+            self.started = true;
+            self.want = to;
+            self.finished = to.is_none();
+            return true;
         }
         if !record.is_step() || self.want.is_some_and(|want| record.n > want) {
             return false;

@@ -265,7 +265,7 @@ pub fn restore(medium: &dyn Medium, path: &Path, blobs: &Blobs, limits: &Limits)
     let reader = LogReader::open(medium, path)?;
     let recent = Recent::read(&reader, limits)?;
     let (records, mut report) = recent.scan();
-    let (history, notes) = with_payloads(&recent, &records, blobs, limits);
+    let (history, notes) = with_payloads(&recent, &records, blobs, limits)?;
     for note in notes {
         report.add(note, 0);
     }
@@ -277,13 +277,13 @@ fn with_payloads(
     records: &[Record<'_>],
     blobs: &Blobs,
     limits: &Limits,
-) -> (History<'static>, Vec<Note>) {
+) -> Result<(History<'static>, Vec<Note>)> {
     let mut notes = Vec::new();
-    let restored: Vec<Option<String>> = records.iter().map(|record| blobs.restore(record, &mut notes)).collect();
+    let restored = records.iter().map(|record| blobs.restore(record, &mut notes)).collect::<Result<Vec<_>>>()?;
     if restored.iter().all(Option::is_none) {
         let path = recent.path(records);
         notes.extend(path.notes.iter().filter(|_| !path.begins_late).cloned());
-        return (history::rebuild(&path, limits).into_owned(), notes);
+        return Ok((history::rebuild(&path, limits).into_owned(), notes));
     }
     let full: Vec<Record<'_>> = records
         .iter()
@@ -294,5 +294,5 @@ fn with_payloads(
         })
         .collect();
     let path = recent.path(&full);
-    (history::rebuild(&path, limits).into_owned(), notes)
+    Ok((history::rebuild(&path, limits).into_owned(), notes))
 }

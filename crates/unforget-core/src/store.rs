@@ -310,7 +310,13 @@ impl Store {
         }
         match self.medium.rename(from, to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::Exists { path: self.medium.root().join(to) });
+                // A crash in the middle of a move may leave both names of one file.
+                let (here, there) = (self.medium.stat(from), self.medium.stat(to));
+                let (here, there) = (here.context("look at", from)?, there.context("look at", to)?);
+                if here.identity != there.identity {
+                    return Err(Error::Exists { path: self.medium.root().join(to) });
+                }
+                self.medium.remove(from).context("move", from)?;
             }
             other => other.context("move", from)?,
         }
@@ -337,6 +343,10 @@ impl Store {
         let mut entries = Vec::new();
         for dir in self.agents(Path::new(layout::TRASH))? {
             for (id, path) in self.transcripts(&dir.trash())? {
+                // A move that a crash cut short leaves both names: the session is not deleted then.
+                if self.medium.stat(&dir.transcript(&id)).is_ok() {
+                    continue;
+                }
                 let row = Row { state: State::Deleted, ..self.row(&path, &id) };
                 entries.push(Entry { dir: dir.clone(), row });
             }

@@ -89,7 +89,7 @@ fn copy(record: &Record<'_>) -> Draft {
 
 fn call_id(draft: &Draft) -> Option<String> {
     let id = draft.members().iter().find(|(name, _)| name == "tool_use_id" && draft.kind() == "tool_use")?;
-    json::string(&id.1).map(|id| id.into_owned())
+    json::string(&id.1).map(std::borrow::Cow::into_owned)
 }
 
 /// The records with each result behind its call, and behind the calls that go with it.

@@ -3,6 +3,7 @@
 //! The tutorials' indexes are read for keys, ids and labels, never for paths: a transcript is what stands in the
 //! folder, listed or not. A row whose file is not there is reported.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,7 @@ impl Search {
         for (key, row) in self.index(medium, &base.join("sessions.json")) {
             let text = |name: &str| {
                 json::members(&row)
-                    .and_then(|row| json::member(&row, name).and_then(json::string).map(|text| text.into_owned()))
+                    .and_then(|row| json::member(&row, name).and_then(json::string).map(Cow::into_owned))
             };
             let file = text("transcript_file").unwrap_or_default();
             if !files.contains(&file) {
@@ -132,7 +133,7 @@ impl Search {
                     id: Some(id),
                     label: json::member(&row, "label")
                         .and_then(json::string)
-                        .map(|label| label.into_owned())
+                        .map(Cow::into_owned)
                         .filter(|label| !label.is_empty()),
                     created_ms: json::member(&row, "created_at").and_then(json::timestamp_ms),
                     ..Candidate::default()

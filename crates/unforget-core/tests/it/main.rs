@@ -7,6 +7,8 @@
     reason = "tests set scenes with plain files and may fail loudly"
 )]
 
+mod crash;
+mod log;
 mod property;
 mod support;
 

@@ -14,7 +14,7 @@ use unforget_testkit::rules;
 
 /// A clock that ticks one second a call, and ids that count up.
 #[derive(Debug, Default)]
-pub struct Ticking {
+pub(crate) struct Ticking {
     time: AtomicU64,
     ids: AtomicU64,
 }
@@ -30,34 +30,34 @@ impl Source for Ticking {
     }
 }
 
-pub fn store_on(medium: impl Medium + 'static) -> Store {
+pub(crate) fn store_on(medium: impl Medium + 'static) -> Store {
     Store::new(Arc::new(medium), Arc::new(Ticking::default()), Durability::PowerLoss)
 }
 
-pub fn crash_store() -> (CrashMedium, Store) {
+pub(crate) fn crash_store() -> (CrashMedium, Store) {
     let medium = CrashMedium::new();
     (medium.clone(), store_on(medium))
 }
 
-pub fn disk_store() -> (tempfile::TempDir, Store) {
+pub(crate) fn disk_store() -> (tempfile::TempDir, Store) {
     let home = tempfile::tempdir().unwrap();
     let store = store_on(Os::new(home.path().join("home")));
     (home, store)
 }
 
 /// The history of a whole transcript, independent of the bytes.
-pub fn history(bytes: &[u8]) -> History<'static> {
+pub(crate) fn history(bytes: &[u8]) -> History<'static> {
     rebuild_all(&scan(bytes).records, &Limits::default()).into_owned()
 }
 
 /// The messages as they would be sent with the user's next words, checked by the API's rules.
-pub fn assert_accepted(history: &History<'_>, what: &str) {
+pub(crate) fn assert_accepted(history: &History<'_>, what: &str) {
     if let Err(rejection) = accepted(history) {
         panic!("{what}: {rejection}\n{}", history.to_json());
     }
 }
 
-pub fn accepted(history: &History<'_>) -> Result<(), rules::Rejection> {
+pub(crate) fn accepted(history: &History<'_>) -> Result<(), rules::Rejection> {
     let mut messages = history.to_json();
     if messages == "[]" {
         return Ok(());

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use unforget_core::import::{self, Candidate, Outcome as Imported};
 use unforget_core::json::quote;
-use unforget_core::medium::{Medium, Os};
+use unforget_core::medium::{Medium as _, Os};
 
 use crate::cli::Import;
 use crate::commands::{Context, split_path};

@@ -50,12 +50,11 @@ fn table(out: &mut impl std::io::Write, entries: &[Entry], now_ms: i64) -> Resul
     let title_width = columns.saturating_sub(id_width + key_width + 5 + 12 + 8).max(10);
     writeln!(
         out,
-        "{dim}{}  {}  {}  {}  {}{dim:#}",
+        "{dim}{}  {}  {}  {}  TITLE{dim:#}",
         screen::pad("ID", id_width),
         screen::pad("KEY", key_width),
         screen::pad("TURNS", 5),
-        screen::pad("LAST USED", 10),
-        "TITLE"
+        screen::pad("LAST USED", 10)
     )?;
     for entry in entries {
         let row = &entry.row;

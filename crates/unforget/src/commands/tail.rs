@@ -21,9 +21,11 @@ pub(crate) fn run(context: &Context, args: &Tail) -> Result<Outcome> {
     let reader = transcript.reader()?;
     let mut at = last_lines(&reader, args.lines)?;
     let mut scanner = if at == 0 { Scanner::default() } else { Scanner::partial(0) };
-    let mut met_damage = false;
     at = show_from(context, &reader, at, &mut scanner)?;
-    while args.follow {
+    if !args.follow {
+        return context.tell_damage(&transcript.shown_path(), &scanner.report);
+    }
+    loop {
         std::thread::sleep(INTERVAL);
         let len = transcript.current_len().map_err(|error| {
             Failure::new(format!("{} can no longer be followed: {error}", transcript.shown_path().display()))
@@ -35,10 +37,8 @@ pub(crate) fn run(context: &Context, args: &Tail) -> Result<Outcome> {
         if len > at {
             at = show_from(context, &transcript.reader()?, at, &mut scanner)?;
         }
-        met_damage |= scanner.report.damage_count() > 0;
+        context.tell_damage(&transcript.shown_path(), &std::mem::take(&mut scanner.report))?;
     }
-    met_damage |= scanner.report.damage_count() > 0;
-    if met_damage { context.tell_damage(&transcript.shown_path(), &scanner.report) } else { Ok(Outcome::Done) }
 }
 
 /// Where the last `count` lines begin.
