@@ -10,6 +10,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memmem};
 use serde_json::value::RawValue;
 
+use crate::json;
 use crate::report::NoteKind;
 
 /// The longest line that is read into memory; payloads beyond the blob limit never reach a line.
@@ -20,6 +21,9 @@ const RESYNC_ATTEMPTS: usize = 64;
 
 /// How a record begins, as this program and the tutorials' Python write it.
 const RECORD_STARTS: [&[u8]; 3] = [b"{\"v\":", b"{\"type\":", b"{\"parentUuid\":"];
+
+/// Members of which every record has one: version or time, in its own spelling.
+const RECORD_MEMBERS: [&str; 4] = ["v", "ts", "created", "timestamp"];
 
 /// What lies between two line feeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +148,8 @@ fn object_at(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// The first place from `from` on where a record begins that fills the rest of the line.
 ///
-/// An object nested in the broken one ends before the line does and is not mistaken for a record.
+/// An object nested in the broken one is not mistaken for a record: it ends before the line does, or, where the line was
+/// cut right behind it, has none of the members that every record has.
 fn resync(bytes: &[u8], from: usize) -> Option<usize> {
     let mut starts: Vec<usize> = RECORD_STARTS
         .iter()
@@ -153,10 +158,15 @@ fn resync(bytes: &[u8], from: usize) -> Option<usize> {
     starts.sort_unstable();
     starts.into_iter().take(RESYNC_ATTEMPTS).find(|at| {
         object_at(bytes, *at).is_some_and(|end| {
-            let rest = &bytes[end..];
-            rest.iter().all(|byte| is_blank(*byte) || *byte == 0)
+            let fills_the_line = bytes[end..].iter().all(|byte| is_blank(*byte) || *byte == 0);
+            fills_the_line && is_like_a_record(&bytes[*at..end])
         })
     })
+}
+
+fn is_like_a_record(object: &[u8]) -> bool {
+    let members = std::str::from_utf8(object).ok().and_then(json::members).unwrap_or_default();
+    RECORD_MEMBERS.iter().any(|name| json::member(&members, name).is_some())
 }
 
 fn name_damage(bytes: &[u8], terminated: bool) -> NoteKind {
@@ -185,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_glued_record_is_kept_and_the_torn_one_before_it_is_named() {
-        let text = br#"{"type":"user","content":"lost{"type":"user","content":"kept"}"#;
+        let text = br#"{"type":"user","content":"lost{"type":"user","content":"kept","ts":1}"#;
         let glued = 30;
         assert!(matches!(
             pieces(text, true).as_slice(),
@@ -203,6 +213,12 @@ mod tests {
     fn an_object_nested_in_a_broken_line_is_not_taken_for_a_record() {
         let text = br#"{"v":1,"bad":tru,"content":[{"type":"tool_result","tool_use_id":"x"}]}"#;
         assert!(matches!(pieces(text, true).as_slice(), [Piece::Skip(range, _)] if *range == (0..text.len())));
+    }
+
+    #[test]
+    fn a_block_at_the_end_of_a_line_that_was_cut_is_not_taken_for_a_record() {
+        let text = br#"{"v":1,"n":2,"type":"assistant","content":[{"type":"text","text":"x"}"#;
+        assert_eq!(pieces(text, false), [Piece::Skip(0..text.len(), NoteKind::Torn)]);
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl<'a> Record<'a> {
             n: fields.number(Field::N).filter(|_| version > 0).unwrap_or(place),
             parent,
             ts: fields.get(Field::Ts).or(fields.get(Field::Created)),
-            crc: fields.text(Field::Crc).filter(|_| version > 0).and_then(|hex| u32::from_str_radix(&hex, 16).ok()),
+            crc: fields.text(Field::Crc).and_then(|hex| u32::from_str_radix(&hex, 16).ok()),
             blobs,
             body,
         })

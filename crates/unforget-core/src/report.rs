@@ -66,7 +66,7 @@ pub enum NoteKind {
     Repeated(u64),
     /// The line, or the one before it, is not what was written.
     ChecksumMismatch,
-    /// A parent that is not in the file; the record before it stands in.
+    /// A parent that is not in the file; the last record before it stands in.
     UnknownParent(u64),
     /// A payload that is missing from the blob store or does not match its hash.
     BlobUnreadable(String),
@@ -120,7 +120,7 @@ impl fmt::Display for NoteKind {
             NoteKind::Repeated(n) => write!(f, "record number {n} was used before"),
             NoteKind::ChecksumMismatch => write!(f, "checksum mismatch: this line or the one before it was changed"),
             NoteKind::UnknownParent(n) => {
-                write!(f, "its parent, record {n}, is not there; the record before it stands in")
+                write!(f, "its parent, record {n}, is not there; the last one before it stands in")
             }
             NoteKind::BlobUnreadable(why) => write!(f, "payload unreadable: {why}"),
         }

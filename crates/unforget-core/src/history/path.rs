@@ -1,8 +1,8 @@
 //! Which records a conversation consists of: from the root to the head, and past the last compaction.
 //!
 //! Every step names its parent; the head is the last step, or what a later `head` record points to. A
-//! parent that is not there (damage, a copy gone wrong) is replaced by the step before it in the file, so
-//! that a hole costs what is in it and nothing else.
+//! parent that is not there (damage, a copy gone wrong) is replaced by the last step that came before it,
+//! so that a hole costs what is in it and nothing else.
 
 use std::collections::HashMap;
 
@@ -27,42 +27,31 @@ pub struct Path<'r, 'a> {
 /// Selects the records from the root to the head.
 pub fn path<'r, 'a>(records: &'r [Record<'a>]) -> Path<'r, 'a> {
     let mut notes = Vec::new();
-    let mut place_of: HashMap<u64, usize> = HashMap::new();
+    let mut steps = Places::default();
     let mut parents: Vec<Option<usize>> = Vec::with_capacity(records.len());
     let mut last_step: Option<usize> = None;
     let mut head: Option<usize> = None;
     for (place, record) in records.iter().enumerate() {
+        let mut find = |n: u64| {
+            let (found, exact) = steps.find(n);
+            if !exact {
+                notes.push(Note { offset: record.offset, len: 0, kind: NoteKind::UnknownParent(n) });
+            }
+            found
+        };
         let mut parent = None;
         if record.is_step() {
             parent = match record.parent {
                 Parent::Previous => last_step,
                 Parent::Nothing => None,
-                Parent::Record(n) => match last_step {
-                    Some(last) if records[last].n == n => last_step,
-                    _ => {
-                        let known = place_of.get(&n).copied();
-                        if known.is_none() {
-                            let note = Note { offset: record.offset, len: 0, kind: NoteKind::UnknownParent(n) };
-                            notes.push(note);
-                        }
-                        known.or(last_step)
-                    }
-                },
+                Parent::Record(n) if last_step.is_some_and(|last| records[last].n == n) => last_step,
+                Parent::Record(n) => find(n),
             };
-            place_of.insert(record.n, place);
+            steps.insert(record.n, place);
             last_step = Some(place);
-            head = Some(place);
+            head = last_step;
         } else if let Body::Head { to } = record.body {
-            head = match to {
-                None => None,
-                Some(n) => match place_of.get(&n) {
-                    Some(place) => Some(*place),
-                    None => {
-                        notes.push(Note { offset: record.offset, len: 0, kind: NoteKind::UnknownParent(n) });
-                        head
-                    }
-                },
-            };
+            head = to.and_then(find);
         }
         parents.push(parent);
     }
@@ -77,6 +66,35 @@ pub fn path<'r, 'a>(records: &'r [Record<'a>]) -> Path<'r, 'a> {
     path.notes = notes;
     path.head = head.map(|place| records[place].n);
     path
+}
+
+/// Where the steps are, by number.
+#[derive(Debug, Default)]
+struct Places {
+    /// Numbers that are greater than all before them, as in every file that one writer wrote.
+    rising: Vec<(u64, usize)>,
+    /// Numbers that were used again, with their latest place.
+    again: HashMap<u64, usize>,
+}
+
+impl Places {
+    fn insert(&mut self, n: u64, place: usize) {
+        match self.rising.last() {
+            Some((last, _)) if *last >= n => drop(self.again.insert(n, place)),
+            _ => self.rising.push((n, place)),
+        }
+    }
+
+    /// The latest step with that number, or else the one with the next smaller number.
+    fn find(&self, n: u64) -> (Option<usize>, bool) {
+        if let Some(place) = self.again.get(&n) {
+            return (Some(*place), true);
+        }
+        match self.rising.binary_search_by_key(&n, |(number, _)| *number) {
+            Ok(at) => (Some(self.rising[at].1), true),
+            Err(at) => (at.checked_sub(1).map(|at| self.rising[at].1), false),
+        }
+    }
 }
 
 /// Drops what the last compaction replaced.
