@@ -1,1 +1,148 @@
-fn main() {}
+//! Automation: `cargo xtask test` sets up what the tests need and runs all of them; `cargo xtask ci` is what must pass
+//! before a change lands; `cargo xtask powerloss` pulls the plug on real file systems.
+//!
+//! Everything runs on a machine with nothing but a Rust toolchain; what else is needed is installed by name.
+#![allow(
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a build script for people talks to the terminal and touches files"
+)]
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+mod powerloss;
+
+type Result<T = ()> = std::result::Result<T, String>;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test        run every test of the project, after setting up what they need
+  lint        formatting, clippy (default features, each alone, all), documentation, dependencies
+  ci          lint and test
+  bench       measure against the bare hardware, as ratios in one run
+  powerloss   pull the plug on real ext4 and xfs file systems (root, Linux)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("test") => test(),
+        Some("lint") => lint(),
+        Some("ci") => lint().and_then(|()| test()),
+        Some("bench") => cargo(&["bench", "--package", "unforget-core"]),
+        Some("powerloss") => powerloss::pull_the_plug(&workspace()),
+        Some("help" | "--help" | "-h") | None => {
+            eprint!("{HELP}");
+            Ok(())
+        }
+        Some(other) => Err(format!("unknown command `{other}`\n\n{HELP}")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the workspace.
+fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+fn test() -> Result {
+    cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
+    // Pulling the plug takes loop devices and root; where a machine has neither, the simulated power cuts have to do.
+    match powerloss::possible() {
+        Ok(()) => powerloss::pull_the_plug(&workspace()),
+        Err(why) => {
+            eprintln!("note: no real power cuts here: {why}");
+            Ok(())
+        }
+    }
+}
+
+fn lint() -> Result {
+    cargo(&["fmt", "--all", "--check"])?;
+    let deny = ["--", "--deny", "warnings"];
+    for features in [&[][..], &["--no-default-features"], &["--all-features"]] {
+        let mut arguments = vec!["clippy", "--workspace", "--all-targets"];
+        arguments.extend_from_slice(features);
+        arguments.extend_from_slice(&deny);
+        cargo(&arguments)?;
+    }
+    for (package, feature) in features()? {
+        cargo(&[
+            "clippy",
+            "--package",
+            &package,
+            "--no-default-features",
+            "--features",
+            &feature,
+            "--",
+            "--deny",
+            "warnings",
+        ])?;
+    }
+    run(Command::new("cargo").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
+    dependencies()
+}
+
+/// Every feature of every package, to be built alone.
+fn features() -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    let crates = workspace().join("crates");
+    for entry in std::fs::read_dir(&crates).map_err(|error| error.to_string())? {
+        let manifest = entry.map_err(|error| error.to_string())?.path().join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
+        let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).unwrap_or_default();
+        let section = text.split("[features]").nth(1).unwrap_or_default().split("\n[").next().unwrap_or_default();
+        let names = section.lines().filter_map(|line| line.split_once('=')).map(|(feature, _)| feature.trim());
+        found
+            .extend(names.filter(|feature| *feature != "default").map(|feature| (name.to_owned(), feature.to_owned())));
+    }
+    Ok(found)
+}
+
+/// Bans, licences and sources of all dependencies, and how many the core may have.
+fn dependencies() -> Result {
+    const VERSION: &str = "0.20.2";
+    /// The core is the part that others build on: a new dependency of it needs a reason.
+    const CORE_LIMIT: usize = 50;
+    let tools = workspace().join("target/tools");
+    let deny = tools.join("bin/cargo-deny");
+    if !deny.exists() {
+        let root = tools.display().to_string();
+        cargo(&["install", "cargo-deny", "--version", VERSION, "--locked", "--root", &root])?;
+    }
+    run(Command::new(deny).args(["--all-features", "check", "bans", "licenses", "sources"]).current_dir(workspace()))?;
+    let tree = Command::new("cargo")
+        .args(["tree", "--package", "unforget-core", "--edges", "normal", "--prefix", "none", "--no-dedupe"])
+        .current_dir(workspace())
+        .output()
+        .map_err(|error| error.to_string())?;
+    let tree = String::from_utf8_lossy(&tree.stdout).into_owned();
+    let mut names: Vec<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() || names.len() > CORE_LIMIT {
+        return Err(format!("unforget-core has {} dependencies; the limit is {CORE_LIMIT}", names.len()));
+    }
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Result {
+    run(Command::new("cargo").args(arguments).current_dir(workspace()))
+}
+
+fn run(command: &mut Command) -> Result {
+    let shown = format!("{command:?}").replace('"', "");
+    eprintln!("$ {shown}");
+    let status = command.status().map_err(|error| format!("{shown}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
+}

@@ -75,8 +75,7 @@ impl Search {
         let mut rows: HashMap<String, Candidate> = HashMap::new();
         for (key, row) in self.index(medium, &base.join("sessions.json")) {
             let text = |name: &str| {
-                json::members(&row)
-                    .and_then(|row| json::member(&row, name).and_then(json::string).map(Cow::into_owned))
+                json::members(&row).and_then(|row| json::member(&row, name).and_then(json::string).map(Cow::into_owned))
             };
             let file = text("transcript_file").unwrap_or_default();
             if !files.contains(&file) {

@@ -158,7 +158,11 @@ fn whatever_fails_at_whatever_operation_nothing_acknowledged_is_lost() {
                 break;
             }
             // Where the power stays on, two of the five crash states are enough.
-            let survivals = if kind == FaultKind::PowerCut { &Survival::ALL[..] } else { &[Survival::Everything, Survival::OnlySynced] };
+            let survivals = if kind == FaultKind::PowerCut {
+                &Survival::ALL[..]
+            } else {
+                &[Survival::Everything, Survival::OnlySynced]
+            };
             for survival in survivals.iter().copied() {
                 rounds += 1;
                 check(&medium.restart(survival), &acked, &format!("{kind:?} at {at}, {survival:?}"));
