@@ -161,6 +161,25 @@ impl Store {
         Ok((id, path))
     }
 
+    /// A session by its full id, found without looking at any other; only its header is read.
+    pub fn entry(&self, id: &SessionId) -> Result<Option<Entry>> {
+        for dir in self.agents(Path::new(layout::AGENTS))? {
+            let path = dir.transcript(id);
+            match self.medium.stat(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.context("look at", &path)?,
+            };
+            let header = session::header(&LogReader::open(self.medium.as_ref(), &path)?)?.unwrap_or_default();
+            let state = match header.id {
+                Some(found) if found != id.as_str() => State::Mismatch,
+                _ => State::Ok,
+            };
+            let row = Row { id: id.to_string(), key: header.key, state, ..Row::default() };
+            return Ok(Some(Entry { dir, row }));
+        }
+        Ok(None)
+    }
+
     /// All sessions that are not deleted.
     pub fn list(&self) -> Result<Listing> {
         self.list_with(|_, _| {})

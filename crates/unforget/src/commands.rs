@@ -13,6 +13,7 @@ use unforget_core::reader::LogReader;
 use unforget_core::recent::Restored;
 use unforget_core::report::Report;
 use unforget_core::session;
+use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Listing, Store};
 use unforget_core::{Error, blob::Blobs};
 
@@ -30,6 +31,9 @@ mod sessions;
 mod show;
 mod tail;
 mod trash;
+
+/// Length of a UUID's text.
+const FULL_ID: usize = 36;
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -128,6 +132,13 @@ impl Context {
 
     /// The session that a name means.
     pub(crate) fn resolve(&self, name: &str) -> Result<Entry> {
+        // A full id needs no list, however many sessions there are and however long they are.
+        if name.len() >= FULL_ID
+            && let Some(id) = SessionId::parse(name)
+            && let Some(entry) = self.store.entry(&id)?
+        {
+            return Ok(entry);
+        }
         Ok(self.store.resolve(&self.list()?, name)?)
     }
 

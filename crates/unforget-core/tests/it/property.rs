@@ -171,10 +171,12 @@ fn a_changed_byte_never_goes_unnoticed() {
 /// One random step of an agent's life.
 fn live(dice: &mut Dice, session: &mut Session, turn: usize) {
     match dice.below(6) {
-        0 => drop(session.append(&[Draft::user(&generate::prose(dice, 5))]).unwrap()),
+        0 => {
+            session.append(&[Draft::user(&generate::prose(dice, 5))]).unwrap();
+        }
         1 => {
             let text = format!("[{{\"type\":\"text\",\"text\":{}}}]", json::quote(&generate::prose(dice, 5)));
-            drop(session.append(&[Draft::assistant(Some(&format!("m{turn}")), &text)]).unwrap());
+            session.append(&[Draft::assistant(Some(&format!("m{turn}")), &text)]).unwrap();
         }
         2 => {
             let id = format!("toolu_{turn}");
