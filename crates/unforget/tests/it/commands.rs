@@ -184,6 +184,7 @@ fn stored_text_cannot_drive_the_terminal() {
 fn nobody_else_can_read_the_store() {
     let home = Home::new();
     let id = home.conversation("main:cli:user", &["secret"]);
+    home.ok(&["sessions"]);
     let mode = |path: std::path::PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(home.path("home")), 0o700);
     assert_eq!(mode(home.transcript(&id)), 0o600);
