@@ -11,7 +11,7 @@
 //! `limits` drops what does not fit.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::json;
 use crate::record::{Body, Record};
@@ -82,18 +82,25 @@ pub struct History<'a> {
     pub tools: Option<Cow<'a, str>>,
     /// The model in force.
     pub model: Option<Cow<'a, str>>,
-    /// Calls that have no saved result, as `(tool_use_id, record)`.
+    /// Calls that have no saved result and wait for nobody, as `(tool_use_id, record)`.
     pub unanswered: Vec<(String, u64)>,
+    /// Calls that wait for a person's approval, as `(tool_use_id, record)`.
+    pub pending: Vec<(String, u64)>,
 }
 
 /// Builds the messages of a conversation from the records on its path.
 pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
     let mut history = History::default();
     let mut arranged = steps::Steps::default();
+    let mut approvals: HashMap<&str, &str> = HashMap::new();
     for record in &path.records {
+        if let Body::Approval { tool_use_id, state } = &record.body {
+            approvals.insert(tool_use_id, state);
+        }
         if let Body::Context { system, tools, model } = &record.body {
-            history.system = system.map(|system| block::sendable(Cow::Borrowed(system)));
-            history.tools = tools.map(|tools| block::sendable(Cow::Borrowed(tools)));
+            let mut sent = |raw| block::unmarked(block::sendable(Cow::Borrowed(raw)), record.n, arranged.repairs());
+            history.system = system.map(&mut sent);
+            history.tools = tools.map(&mut sent);
             history.model.clone_from(model);
         }
         arranged.take(record);
@@ -102,7 +109,8 @@ pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
     if limits::apply(&mut arranged, limits, path.begins_late) {
         thinking_from = thinking_from.max(arranged.last_words());
     }
-    history.unanswered = arranged.unanswered();
+    let waits = |call: &(String, u64)| approvals.get(call.0.as_str()).copied() == Some("pending");
+    (history.pending, history.unanswered) = arranged.unanswered().into_iter().partition(waits);
     let tools = history.tools.as_deref().map(tool_names).unwrap_or_default();
     let mut messages = arranged.messages(thinking_from, &tools);
     limits::images(&mut messages.list, &mut messages.repairs);
@@ -177,6 +185,7 @@ impl History<'_> {
             tools: self.tools.map(own),
             model: self.model.map(own),
             unanswered: self.unanswered,
+            pending: self.pending,
         }
     }
 }

@@ -294,5 +294,6 @@ fn with_payloads(
         })
         .collect();
     let path = recent.path(&full);
+    notes.extend(path.notes.iter().filter(|_| !path.begins_late).cloned());
     Ok((history::rebuild(&path, limits).into_owned(), notes))
 }

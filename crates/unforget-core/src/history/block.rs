@@ -63,6 +63,8 @@ pub(super) struct Answer<'a> {
     pub(super) id: Cow<'a, str>,
     pub(super) content: &'a str,
     pub(super) is_error: bool,
+    /// Whether it stands in for a result that was never saved.
+    pub(super) is_repair: bool,
 }
 
 /// One element of a message's content.
@@ -125,6 +127,7 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
                 id,
                 content: json::member(&members, "content").unwrap_or("\"\""),
                 is_error: json::member(&members, "is_error") == Some("true"),
+                is_repair: false,
             })),
             _ => leave_out("a tool_result without tool_use_id".to_owned()),
         },
@@ -282,6 +285,42 @@ fn trim<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs: 
     sendable(Cow::Owned(format!("{{{}}}", kept.join(","))))
 }
 
+/// The same without cache breakpoints: where those stand is for each request to say.
+pub(super) fn unmarked<'a>(json: Cow<'a, str>, n: u64, repairs: &mut Repairs) -> Cow<'a, str> {
+    match without_breakpoints(&json) {
+        Cow::Borrowed(_) => json,
+        Cow::Owned(bare) => {
+            repairs.add(n, RepairKind::MembersLeftOut("cache_control".to_owned()));
+            Cow::Owned(bare)
+        }
+    }
+}
+
+fn without_breakpoints(raw: &str) -> Cow<'_, str> {
+    if memchr::memmem::find(raw.as_bytes(), b"cache_control").is_none() || json::deeper_than(raw, MAX_DEPTH) {
+        return Cow::Borrowed(raw);
+    }
+    let same = |parts: &[Cow<'_, str>]| parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
+    if let Some(elements) = json::elements(raw) {
+        let bare: Vec<Cow<'_, str>> = elements.into_iter().map(without_breakpoints).collect();
+        return if same(&bare) { Cow::Borrowed(raw) } else { Cow::Owned(format!("[{}]", bare.join(","))) };
+    }
+    let mut members = json::members(raw).unwrap_or_default();
+    let before = members.len();
+    members.retain(|(name, _)| name != "cache_control");
+    // Only these hold further blocks; in a schema or in arguments it is a word like any other.
+    let bare = members.iter().map(|(name, value)| match name.as_ref() {
+        "content" | "source" => without_breakpoints(value),
+        _ => Cow::Borrowed(*value),
+    });
+    let bare: Vec<Cow<'_, str>> = bare.collect();
+    if members.len() == before && same(&bare) {
+        return Cow::Borrowed(raw);
+    }
+    let kept = members.iter().zip(&bare).map(|((name, _), value)| format!("{}:{value}", json::quote(name)));
+    Cow::Owned(format!("{{{}}}", kept.collect::<Vec<_>>().join(",")))
+}
+
 /// A block that is sent as it is, unless it is nested too deeply or too long.
 fn whole<'a>(
     raw: &'a str,
@@ -294,7 +333,8 @@ fn whole<'a>(
         repairs.add(n, RepairKind::TooDeep);
         return note("[content nested too deeply to be sent]", n);
     }
-    Block { json: trim(raw, members, n, repairs), kind, n }
+    let json = trim(raw, members, n, repairs);
+    Block { json: unmarked(json, n, repairs), kind, n }
 }
 
 fn image<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs: &mut Repairs) -> Block<'a> {

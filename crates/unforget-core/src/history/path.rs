@@ -100,8 +100,15 @@ impl Places {
 /// Drops what the last compaction replaced.
 pub(super) fn from_compaction<'r, 'a>(chosen: Vec<&'r Record<'a>>) -> Path<'r, 'a> {
     let mut thinking_from = 0;
+    let mut context = None;
     for record in &chosen {
-        if matches!(record.body, Body::Compaction { .. } | Body::Context { .. }) {
+        let begins_anew = match &record.body {
+            Body::Compaction { .. } => true,
+            // One that says the same again leaves the beginning as it was.
+            body @ Body::Context { .. } => context.replace(body) != Some(body),
+            _ => false,
+        };
+        if begins_anew {
             thinking_from = thinking_from.max(record.n);
         }
     }

@@ -137,7 +137,8 @@ impl<'a> Steps<'a> {
                 self.call(placed, &call.msg, n, record.version);
             }
             Body::ToolResult(result) => {
-                let answer = Answer { id: result.id.clone(), content: result.content, is_error: result.is_error };
+                let (id, content) = (result.id.clone(), result.content);
+                let answer = Answer { id, content, is_error: result.is_error, is_repair: result.is_repair };
                 self.answer(Given { answer, n, version: record.version });
             }
             Body::Compaction { summary, .. } => {
@@ -357,7 +358,8 @@ fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Repairs) -> (
     json.push('}');
     let head = format!("{{\"type\":\"tool_result\",\"tool_use_id\":\"{id}\",\"content\":");
     const FAILED: &str = ",\"is_error\":true}";
-    let (content, tail) = match answer {
+    // That the call was not run is known; a stand-in that says less adds nothing.
+    let (content, tail) = match answer.filter(|given| !(cut_off && given.answer.is_repair)) {
         None if cut_off => (ResultContent::Text(Cow::Owned(json::quote(CUT_OFF))), FAILED),
         None => {
             repairs.add(n, RepairKind::ResultAdded(call.id.into_owned()));
@@ -480,7 +482,7 @@ impl<'a> Messages<'a> {
                 (Role::Assistant, Some(next)) if next.pieces.iter().any(|piece| matches!(piece, Piece::Block(_))) => {
                     self.leave_out_open(&mut message.pieces, |_| true);
                 }
-                (Role::Assistant, None) => self.leave_out_open(&mut message.pieces, |name| !tools.contains(name)),
+                (Role::Assistant, None) => self.leave_out_open(&mut message.pieces, |name| !is_declared(name, tools)),
                 _ => {}
             }
             if !message.pieces.iter().all(is_blank) {
@@ -519,6 +521,12 @@ impl<'a> Messages<'a> {
             _ => self.list.push(Outgoing { role, pieces }),
         }
     }
+}
+
+/// One declared tool may act under several names: `code_execution` also as `bash_code_execution`.
+fn is_declared(name: &str, tools: &HashSet<String>) -> bool {
+    let suffixes = name.match_indices('_').map(|(at, _)| &name[at + 1..]);
+    std::iter::once(name).chain(suffixes).any(|name| tools.contains(name))
 }
 
 fn is_blank(piece: &Piece<'_>) -> bool {

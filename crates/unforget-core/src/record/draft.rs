@@ -204,7 +204,7 @@ impl Draft {
             line.push(',');
             line.push_str(&json::quote(name));
             line.push(':');
-            line.push_str(value);
+            line.push_str(&compact(value));
         }
         if !blobs.is_empty() {
             let pointers: Vec<String> = blobs.iter().map(|pointer| json::quote(pointer)).collect();

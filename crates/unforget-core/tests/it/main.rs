@@ -8,6 +8,7 @@
 )]
 
 mod crash;
+mod faults_conversation;
 mod log;
 mod property;
 mod support;
