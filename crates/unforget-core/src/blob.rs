@@ -19,6 +19,8 @@ use crate::report::{Note, NoteKind};
 
 /// Values longer than this leave the line.
 pub const BLOB_LIMIT: usize = 256 * 1024;
+/// The members that hold payloads; all others stay in the line.
+const PAYLOADS: [&str; 5] = ["content", "output", "input", "system", "tools"];
 /// The largest blob that is read back.
 const MAX_BLOB: u64 = 1 << 30;
 /// How much of a payload stays in the line.
@@ -93,17 +95,18 @@ impl Blobs {
         let mut pointers = Vec::new();
         let mut members = Vec::with_capacity(draft.members().len());
         for (name, value) in draft.members() {
-            let slim = if value.len() > BLOB_LIMIT { self.slim(name, value, &mut pointers)? } else { value.clone() };
+            let slim = if value.len() > BLOB_LIMIT && PAYLOADS.contains(&name.as_str()) {
+                self.slim(name, value, &mut pointers)?
+            } else {
+                value.clone()
+            };
             members.push((name.clone(), slim));
         }
         Ok((draft.with_members(members), pointers))
     }
 
     fn slim(&self, name: &str, value: &str, pointers: &mut Vec<String>) -> Result<String> {
-        // JSON pointers escape these two; no member that holds payloads has them.
-        if !name.contains(['/', '~'])
-            && let Some(elements) = json::elements(value)
-        {
+        if let Some(elements) = json::elements(value) {
             let mut kept = Vec::with_capacity(elements.len());
             let mut found = Vec::new();
             for (index, element) in elements.iter().enumerate() {
@@ -120,7 +123,7 @@ impl Blobs {
                 return Ok(slim);
             }
         }
-        pointers.push(format!("/{}", name.replace('~', "~0").replace('/', "~1")));
+        pointers.push(format!("/{name}"));
         self.reference(value)
     }
 
@@ -145,7 +148,7 @@ impl Blobs {
             if name == "blobs" {
                 continue;
             }
-            let whole = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            let whole = format!("/{name}");
             let restored = if record.blobs.iter().any(|pointer| *pointer == whole) {
                 self.payload(value, name, record, notes)?
             } else if record.blobs.iter().any(|pointer| pointer.starts_with(&format!("{whole}/"))) {

@@ -83,6 +83,9 @@ pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Re
             fixed,
         );
     }
+    for (path, why) in &listing.unreadable {
+        diagnosis.add(path.display(), why, "put a plain folder in its place; nothing in it was followed", false);
+    }
     if mode == Mode::Fix {
         store.refresh(&listing)?;
     }
@@ -225,7 +228,7 @@ pub fn blob_references(record: &Record<'_>) -> Vec<Option<BlobRef>> {
             Some((name, index)) => (name, Some(index.parse::<usize>().ok()?)),
             None => (&pointer[1..], None),
         };
-        let value = json::member(&members, &name.replace("~1", "/").replace("~0", "~"))?;
+        let value = json::member(&members, name)?;
         let value = match index {
             Some(index) => json::elements(value)?.get(index).copied()?,
             None => value,

@@ -38,7 +38,13 @@ pub struct Physical<'a> {
     pub terminated: bool,
 }
 
-impl Physical<'_> {
+impl<'a> Physical<'a> {
+    /// The line with these bytes, which are not kept if they are over-long.
+    pub(crate) fn new(offset: u64, bytes: &'a [u8], terminated: bool) -> Self {
+        let kept = if bytes.len() > MAX_LINE { &[] } else { bytes };
+        Self { offset, bytes: kept, len: bytes.len() as u64, terminated }
+    }
+
     /// Whether the line was too long to be read.
     pub fn is_overlong(&self) -> bool {
         self.len > self.bytes.len() as u64
@@ -62,9 +68,7 @@ pub fn split(buffer: &[u8], base: u64) -> impl Iterator<Item = Physical<'_>> {
             Some(end) => (&rest[..end], true, &rest[end + 1..]),
             None => (rest, false, &rest[rest.len()..]),
         };
-        let len = bytes.len() as u64;
-        let kept = if bytes.len() > MAX_LINE { &bytes[..0] } else { bytes };
-        let line = Physical { offset, bytes: kept, len, terminated };
+        let line = Physical::new(offset, bytes, terminated);
         offset = line.end();
         rest = behind;
         Some(line)

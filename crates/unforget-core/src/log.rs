@@ -52,6 +52,8 @@ pub struct Log {
     len: u64,
     durability: Durability,
     poisoned: bool,
+    /// Where bytes begin that a failed append left and that could not be cut off.
+    left_behind: Option<u64>,
 }
 
 impl Log {
@@ -68,6 +70,7 @@ impl Log {
             len: stat.len,
             durability,
             poisoned: false,
+            left_behind: None,
         };
         let sealed = log.seal()?;
         Ok((log, sealed))
@@ -79,9 +82,23 @@ impl Log {
         // Dropping the old descriptor gives its lock up, which the new one then takes.
         self.file = self.medium.open(&self.path, Access::Append).context("open for writing", &self.path)?;
         let stat = lock(self.medium.as_ref(), &self.path, self.file.as_ref())?;
+        if stat.identity != self.identity {
+            self.left_behind = None;
+        }
         (self.identity, self.len) = (stat.identity, stat.len);
+        // What was never acknowledged goes aside, whole lines too: the caller will append it again.
+        let sealed = match self.left_behind.filter(|start| *start < stat.len) {
+            Some(start) => Some(self.move_aside(start)?),
+            None => self.seal()?,
+        };
+        self.left_behind = None;
         self.poisoned = false;
-        self.seal()
+        Ok(sealed)
+    }
+
+    /// Refuses further appends until the log is reopened.
+    pub(crate) fn poison(&mut self) {
+        self.poisoned = true;
     }
 
     /// Length of the transcript in bytes: everything before it is whole lines.
@@ -148,9 +165,10 @@ impl Log {
     }
 
     fn roll_back(&mut self) {
-        // If even this fails, the next opener seals what is left.
+        // If even this fails, reopening moves aside what is left; another opener seals it.
         if self.file.set_len(self.len).is_err() {
             self.poisoned = true;
+            self.left_behind.get_or_insert(self.len);
         }
     }
 
@@ -168,12 +186,18 @@ impl Log {
             self.len = at + 1;
             return Ok(Some(Sealed::Completed));
         }
+        self.move_aside(start).map(Some)
+    }
+
+    /// Cuts the file at `start`; the bytes from there on are in a `.torn-<n>` then.
+    fn move_aside(&mut self, start: u64) -> Result<Sealed> {
+        let reader = LogReader::open(self.medium.as_ref(), &self.path)?;
         let to = self.set_aside(&reader, start)?;
         self.file.set_len(start).context("cut the torn tail of", &self.path)?;
         self.file.sync_data().context("make durable the cut of", &self.path)?;
         let bytes = self.len - start;
         self.len = start;
-        Ok(Some(Sealed::MovedAside { to, bytes }))
+        Ok(Sealed::MovedAside { to, bytes })
     }
 
     /// Copies the bytes from `start` on into the next free `.torn-<n>`.

@@ -153,7 +153,7 @@ impl Forward<'_> {
         let offset = self.offset;
         self.start = end + usize::from(terminated);
         self.offset = offset + len + u64::from(terminated);
-        Physical { offset, bytes: &self.buffer[start..end], len, terminated }
+        Physical::new(offset, &self.buffer[start..end], terminated)
     }
 
     /// Drops what was handed out and reads one more block; `false` at the end of the file.
@@ -244,7 +244,7 @@ impl Backward<'_> {
     fn take(&mut self, start: usize, text: usize, terminated: bool) -> Physical<'_> {
         let offset = self.begin + start as u64;
         self.end = offset;
-        Physical { offset, bytes: &self.buffer[start..text], len: (text - start) as u64, terminated }
+        Physical::new(offset, &self.buffer[start..text], terminated)
     }
 
     /// Reads the block before `begin` and puts it in front of what is still needed.

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::history::{self, History, Limits, Path};
 use crate::lines::{Physical, Piece, salvage};
 use crate::reader::LogReader;
-use crate::record::{Body, Parent, Record};
-use crate::report::{Note, Report};
+use crate::record::{Body, CRC_TAIL, Parent, Record, VERSION, checksum};
+use crate::report::{Note, NoteKind, Report};
 use crate::scan::{self, Scanner};
 use crate::tokens;
 
@@ -99,20 +99,29 @@ impl Recent {
         let mut walk = Walk::default();
         let mut backward = reader.backward();
         let mut recent = Self { lines: Vec::new(), begins_late: false, report: Report::default(), whole: false };
+        let mut later: Option<Later> = None;
         while let Some(line) = backward.next()? {
             let mut notes = Vec::new();
             let records = records_of(&line, &mut notes);
-            recent.report.notes.splice(0..0, notes);
+            if let Some(later) = &mut later
+                && records.is_empty()
+                && !line.bytes.trim_ascii().is_empty()
+            {
+                later.chained = false;
+            }
             let mut wanted = false;
             for record in records.iter().rev() {
                 if record.version == 0 {
                     return Ok(None);
                 }
+                notes.extend(later.iter().flat_map(|later| later.notes(Some(record))));
+                later = Some(Later::of(record));
                 wanted |= walk.visit(record, budget);
                 if walk.finished {
                     break;
                 }
             }
+            recent.report.notes.append(&mut notes);
             if wanted {
                 recent.lines.push((line.offset, line.bytes.to_vec()));
             }
@@ -120,6 +129,10 @@ impl Recent {
                 break;
             }
         }
+        if backward.position() == 0 {
+            recent.report.notes.extend(later.iter().flat_map(|later| later.notes(None)));
+        }
+        recent.report.notes.sort_by_key(|note| note.offset);
         recent.begins_late = walk.over_budget;
         recent.lines.reverse();
         Ok(Some(recent))
@@ -179,6 +192,48 @@ fn records_of<'a>(line: &Physical<'a>, notes: &mut Vec<Note>) -> Vec<Record<'a>>
         }
     }
     records
+}
+
+/// What the way back remembers of a record, to hold it against the one before it.
+#[derive(Debug)]
+struct Later {
+    version: u64,
+    n: u64,
+    offset: u64,
+    crc: Option<u32>,
+    raw: String,
+    /// Whether no damaged line is between it and the record before it.
+    chained: bool,
+}
+
+impl Later {
+    fn of(record: &Record<'_>) -> Self {
+        let (version, n, offset, crc) = (record.version, record.n, record.offset, record.crc);
+        Self { version, n, offset, crc, raw: record.raw.to_owned(), chained: true }
+    }
+
+    /// What is wrong between it and the record before it; `None` is the beginning of the file.
+    fn notes(&self, before: Option<&Record<'_>>) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let next = before.map_or(0, |record| record.n.saturating_add(1));
+        if self.n > next {
+            notes.push(Note { offset: self.offset, len: 0, kind: NoteKind::Gap { first: next, last: self.n - 1 } });
+        } else if self.n < next {
+            notes.push(Note { offset: self.offset, len: 0, kind: NoteKind::Repeated(self.n) });
+        }
+        let previous = before.and_then(|record| record.crc).unwrap_or(0);
+        let end = self.raw.len().saturating_sub(CRC_TAIL);
+        let checks = match (self.version, self.crc) {
+            (VERSION, None) => false,
+            (_, Some(crc)) if self.chained => crc == checksum(previous, &self.raw.as_bytes()[..end]),
+            (_, _) => true,
+        };
+        if !checks {
+            let len = self.raw.len() as u64;
+            notes.push(Note { offset: self.offset, len, kind: NoteKind::ChecksumMismatch });
+        }
+        notes
+    }
 }
 
 /// The walk from the head towards the root, over records in reverse file order.

@@ -224,6 +224,19 @@ impl<'a> Record<'a> {
         self.parent != Parent::Nothing || (self.n == 0 && matches!(self.body, Body::Session(_)))
     }
 
+    /// Whether the model gets to see what the record says.
+    pub fn is_sent(&self) -> bool {
+        matches!(
+            self.body,
+            Body::User { .. }
+                | Body::Assistant { .. }
+                | Body::ToolUse(_)
+                | Body::ToolResult(_)
+                | Body::Compaction { .. }
+                | Body::Context { .. }
+        )
+    }
+
     /// The type's name as it stands in the line.
     pub fn kind(&self) -> &str {
         match &self.body {

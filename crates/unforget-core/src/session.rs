@@ -169,9 +169,18 @@ impl Session {
     /// Opens the transcript anew, as after a failed sync.
     pub fn reopen(&mut self) -> Result<()> {
         let sealed = self.log.reopen()?;
-        self.end = End::of(&LogReader::open(self.medium.as_ref(), self.log.path())?)?;
         self.sealed = sealed.or(self.sealed.take());
-        Ok(())
+        match LogReader::open(self.medium.as_ref(), self.log.path()).and_then(|reader| End::of(&reader)) {
+            Ok(end) => {
+                self.end = end;
+                Ok(())
+            }
+            // Without the end, the next line would get a number and a checksum that are out of date.
+            Err(error) => {
+                self.log.poison();
+                Err(error)
+            }
+        }
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Snapshots that were of no use, with the reason.
     pub unusable: Vec<(PathBuf, String)>,
+    /// Folders that could not be looked into, with the reason.
+    pub unreadable: Vec<(PathBuf, String)>,
     /// Directories whose snapshot is not current.
     pub stale: BTreeSet<AgentDir>,
 }
@@ -112,11 +114,29 @@ impl Store {
 
     /// Opens the current session of a key for writing.
     pub fn load(&self, key: &Key, on_missing: OnMissing) -> Result<Session> {
-        match (find::current(&self.list()?, key), on_missing) {
+        let listing = self.list()?;
+        match (find::current(&listing, key), on_missing) {
             (Some(entry), _) => self.open(entry),
-            (None, OnMissing::Create) => self.create(key, None),
+            (None, OnMissing::Create) => match self.hidden(&listing, key)? {
+                Some(entry) => self.open(&entry),
+                None => self.create(key, None),
+            },
             (None, OnMissing::Fail) => Err(Error::NotFound { what: "session", name: key.to_string() }),
         }
+    }
+
+    /// Looks once more at the sessions that could not be read: a new one must not take the place of one of them.
+    fn hidden(&self, listing: &Listing, key: &Key) -> Result<Option<Entry>> {
+        let (dir, key) = (AgentDir::of(key.agent()), key.to_string());
+        let unread = |entry: &&Entry| entry.dir == dir && matches!(entry.row.state, State::Unreadable(_));
+        for entry in listing.entries.iter().filter(unread) {
+            match self.read(entry).and_then(|reader| summary::summarise(&reader, &entry.row.id)) {
+                Ok((row, _)) if row.key.as_deref() == Some(&key) => return Ok(Some(Entry { row, ..entry.clone() })),
+                Ok(_) | Err(Error::Foreign { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Opens a session for writing.
@@ -175,7 +195,7 @@ impl Store {
                 _ => State::Ok,
             };
             let row = Row { id: id.to_string(), key: header.key, state, ..Row::default() };
-            return Ok(Some(Entry { dir, row }));
+            return Ok(Some(Entry { row: placed(row, &dir), dir }));
         }
         Ok(None)
     }
@@ -219,25 +239,37 @@ impl Store {
                 listing.stale.insert(dir.clone());
             }
         }
-        for (id, path) in self.transcripts(&dir.sessions())? {
+        let transcripts = match self.transcripts(&dir.sessions()) {
+            Ok(transcripts) => transcripts,
+            // One folder that is none (a link, a file) hides nobody else's sessions; a disk that fails is an error.
+            Err(error) if error.is_io(io::ErrorKind::NotADirectory) => {
+                listing.unreadable.push((dir.sessions(), error.to_string()));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for (id, path) in transcripts {
             let cached = known.remove(id.as_str());
             let stat = match self.medium.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.context("look at", &path)?,
             };
             let row = match cached {
-                Some(row)
-                    if row.bytes == stat.len && row.modified_ns == stat.modified_ns && row.state != State::Missing =>
-                {
-                    row
-                }
-                _ => {
+                Some(row) if row.bytes == stat.len && row.modified_ns == stat.modified_ns && row.is_lasting() => row,
+                cached => {
                     progress(&path, stat.len);
                     listing.stale.insert(dir.clone());
-                    self.row(&path, &id)
+                    let row = self.row(&path, &id);
+                    match (cached, &row.state) {
+                        // What cannot be read now still is the session that it was.
+                        (Some(known), State::Unreadable(_)) => {
+                            Row { state: row.state, bytes: row.bytes, modified_ns: row.modified_ns, ..known }
+                        }
+                        _ => row,
+                    }
                 }
             };
-            listing.entries.push(Entry { dir: dir.clone(), row });
+            listing.entries.push(Entry { row: placed(row, dir), dir: dir.clone() });
         }
         for (id, row) in known {
             let Some(id) = SessionId::parse(&id) else { continue };
@@ -390,6 +422,15 @@ impl Store {
     /// The session that a name means: id, key, id prefix, label or title prefix.
     pub fn resolve(&self, listing: &Listing, name: &str) -> Result<Entry> {
         find::resolve(listing, name)
+    }
+}
+
+/// A transcript in another agent's folder is out of place, whatever its header says.
+fn placed(row: Row, dir: &AgentDir) -> Row {
+    let agent = row.key.as_deref().and_then(|key| key.parse::<Key>().ok()).map(|key| AgentDir::of(key.agent()));
+    match (&row.state, agent) {
+        (State::Ok, Some(agent)) if agent != *dir => Row { state: State::Mismatch, ..row },
+        _ => row,
     }
 }
 

@@ -13,6 +13,8 @@ use crate::scan::Scanner;
 
 /// How much of the user's first words stands in for a title.
 const TITLE_CHARS: usize = 80;
+/// How much of a label, or of a title that someone gave, a row holds.
+const NAME_CHARS: usize = 200;
 
 /// One row of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -43,6 +45,13 @@ pub struct Row {
     pub origin: Option<String>,
     /// Whether it can be used.
     pub state: State,
+}
+
+impl Row {
+    /// Whether the row stays true as long as its file does not change; a file may be unreadable for a moment only.
+    pub(crate) fn is_lasting(&self) -> bool {
+        matches!(self.state, State::Ok | State::Mismatch)
+    }
 }
 
 /// Whether a session can be used.
@@ -97,7 +106,7 @@ impl Fold {
             Body::Session(header) if self.header_id.is_none() => {
                 self.header_id = own(&header.id);
                 row.key = own(&header.key);
-                row.label = own(&header.label);
+                row.label = header.label.as_deref().map(|label| shorten(label, NAME_CHARS));
                 row.origin = header
                     .origin
                     .and_then(json::members)
@@ -112,7 +121,7 @@ impl Fold {
             }
             Body::Title { title } => {
                 self.titled = true;
-                row.title = Some(title.clone().into_owned());
+                row.title = Some(shorten(title, NAME_CHARS));
             }
             _ => {}
         }
@@ -164,9 +173,13 @@ fn first_words(content: &str) -> Option<String> {
         })?,
     };
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut short: String = line.chars().take(TITLE_CHARS).collect();
-    if short.len() < line.len() {
-        short.push('…');
+    Some(shorten(&line, TITLE_CHARS))
+}
+
+/// The text, or the beginning of it and a sign that there is more.
+fn shorten(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
-    Some(short)
 }

@@ -116,6 +116,9 @@ impl Context {
         for (path, why) in &listing.unusable {
             self.tell(&format!("note: {}: {why}; the list was rebuilt from the transcripts", path.display()))?;
         }
+        for (path, why) in &listing.unreadable {
+            self.tell(&format!("note: the sessions in {} are not listed: {why}", path.display()))?;
+        }
         match self.store.refresh(&listing) {
             // The snapshot is a convenience: a list from a read-only disk is as good without it.
             Err(Error::Io { source, .. })

@@ -47,6 +47,8 @@ pub enum RepairKind {
     InputDecoded(String),
     /// Something nested too deeply was replaced.
     TooDeep,
+    /// Characters that no request may hold (lone surrogates, NUL) were replaced.
+    CharactersReplaced,
     /// Text without words was left out.
     Empty,
     /// A content block was left out.
@@ -84,6 +86,7 @@ impl RepairKind {
             RepairKind::InputCutOff(_) => "input_cut_off",
             RepairKind::InputDecoded(_) => "input_decoded",
             RepairKind::TooDeep => "too_deep",
+            RepairKind::CharactersReplaced => "characters_replaced",
             RepairKind::Empty => "empty",
             RepairKind::BlockLeftOut(_) => "block_left_out",
             RepairKind::MembersLeftOut(_) => "members_left_out",
@@ -114,6 +117,9 @@ impl fmt::Display for RepairKind {
                 write!(f, "arguments of call {id} were stored as text and are sent as an object")
             }
             RepairKind::TooDeep => write!(f, "nested too deeply to send; replaced by a note"),
+            RepairKind::CharactersReplaced => {
+                write!(f, "characters that cannot be sent (lone surrogates, NUL) are replaced")
+            }
             RepairKind::Empty => write!(f, "text without words is left out"),
             RepairKind::BlockLeftOut(why) => write!(f, "content block left out: {why}"),
             RepairKind::MembersLeftOut(names) => write!(f, "members that the API does not take are left out: {names}"),

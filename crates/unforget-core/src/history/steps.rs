@@ -101,6 +101,9 @@ impl<'a> Steps<'a> {
     /// Takes the next record of the path.
     pub(super) fn take(&mut self, record: &Record<'a>) {
         let n = record.n;
+        if record.is_sent() && matches!(json::sendable(record.raw), Cow::Owned(_)) {
+            self.repairs.add(n, RepairKind::CharactersReplaced);
+        }
         match &record.body {
             Body::User { content } => {
                 for element in block::elements(content, Role::User, n, &mut self.repairs) {

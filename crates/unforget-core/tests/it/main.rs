@@ -9,6 +9,9 @@
 
 mod crash;
 mod faults_conversation;
+mod faults_file;
+mod faults_index;
+mod faults_key;
 mod log;
 mod property;
 mod support;

@@ -147,7 +147,10 @@ fn c45_a_pending_approval_is_there_after_a_restart_and_can_still_be_given() {
     let (medium, store) = after_power_loss(&medium);
     let mut session = opened(&store);
     let waiting = restored(&store).history;
-    assert_eq!((waiting.pending.as_slice(), waiting.unanswered.as_slice()), (&[("toolu_01".to_owned(), 2)][..], &[][..]));
+    assert_eq!(
+        (waiting.pending.as_slice(), waiting.unanswered.as_slice()),
+        (&[("toolu_01".to_owned(), 2)][..], &[][..])
+    );
     assert!(session.settle(&Limits::default()).unwrap().is_empty(), "what waits for a person is not answered for them");
     assert_eq!(sent(&waiting)[2], user(json!([unknown("toolu_01")])));
     assert_accepted(&waiting, "pending");

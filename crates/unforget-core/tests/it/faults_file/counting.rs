@@ -1,0 +1,134 @@
+//! A medium that counts what is open and what is read, and may write little at a time.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use unforget_core::medium::{Access, FileKind, Handle, Medium, Stat};
+
+/// Passes everything on to another medium, and counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Counting {
+    inner: Arc<dyn Medium>,
+    counts: Arc<Counts>,
+    most_written: usize,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    open: AtomicU64,
+    most_open: AtomicU64,
+    read: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Counted {
+    inner: Box<dyn Handle>,
+    counts: Arc<Counts>,
+    most_written: usize,
+}
+
+impl Counting {
+    pub(crate) fn new(inner: impl Medium + 'static) -> Self {
+        Self { inner: Arc::new(inner), counts: Arc::default(), most_written: usize::MAX }
+    }
+
+    /// The same, writing no more than that many bytes with one call.
+    pub(crate) fn writing_at_most(self, most_written: usize) -> Self {
+        Self { most_written, ..self }
+    }
+
+    /// The most files that were open at the same time.
+    pub(crate) fn most_open(&self) -> u64 {
+        self.counts.most_open.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.counts.read.load(Ordering::Relaxed)
+    }
+}
+
+impl Medium for Counting {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn Handle>> {
+        let inner = self.inner.open(path, access)?;
+        let open = self.counts.open.fetch_add(1, Ordering::Relaxed) + 1;
+        self.counts.most_open.fetch_max(open, Ordering::Relaxed);
+        Ok(Box::new(Counted { inner, counts: self.counts.clone(), most_written: self.most_written }))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.inner.stat(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<(String, FileKind)>> {
+        self.inner.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir(dir)
+    }
+
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.replace(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        self.inner.set_mode(path, mode)
+    }
+
+    fn lock_holder(&self, stat: &Stat) -> Option<String> {
+        self.inner.lock_holder(stat)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.inner.root()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counts.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Handle for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write(&bytes[..bytes.len().min(self.most_written)])
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let count = self.inner.read_at(buffer, offset)?;
+        self.counts.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.inner.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.inner.set_len(len)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        self.inner.stat()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.inner.try_lock()
+    }
+}
