@@ -29,3 +29,24 @@ fn every_file_of_this_folder_is_a_module() {
         );
     }
 }
+
+#[test]
+fn every_fault_has_a_test() {
+    fn sources(folder: &std::path::Path, out: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, out);
+            } else {
+                out.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let mut tests = String::new();
+    sources(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it")), &mut tests);
+    let list = include_str!("../fixtures/faults/README.md");
+    let ids: Vec<&str> = list.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).skip(1).collect();
+    assert_eq!(ids.len(), 99);
+    let missing: Vec<&&str> = ids.iter().filter(|id| !tests.contains(&format!("fn {}_", id.to_lowercase()))).collect();
+    assert!(missing.is_empty(), "no test for {missing:?}");
+}
