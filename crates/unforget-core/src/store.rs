@@ -4,26 +4,26 @@
 //! Creating writes the transcript first and the snapshot second, so that a crash in between leaves a session
 //! that is found, never a row without one. Deleting moves to the trash. Names of files never come from keys.
 
-use std::collections::{BTreeSet, HashMap};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::blob::Blobs;
 use crate::error::{Error, IoContext as _, Result};
 use crate::history::Limits;
 use crate::key::Key;
-use crate::layout::{self, AgentDir};
+use crate::layout::AgentDir;
 use crate::log::Durability;
-use crate::medium::{Access, FileKind, Medium, parent, publish_durable, replace_durable};
+use crate::medium::{Medium, publish_durable};
 use crate::reader::LogReader;
 use crate::recent::Restored;
 use crate::session::{self, Session};
-use crate::snapshot::{self, Found};
-use crate::stamp::{self, SessionId, SharedSource};
+use crate::stamp::{SessionId, SharedSource};
 use crate::summary::{self, Row, State};
 
 mod find;
+mod list;
+mod trash;
 
 /// What to do when a key has no session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,263 +181,12 @@ impl Store {
         Ok((id, path))
     }
 
-    /// A session by its full id, found without looking at any other; only its header is read.
-    pub fn entry(&self, id: &SessionId) -> Result<Option<Entry>> {
-        for dir in self.agents(Path::new(layout::AGENTS))? {
-            let path = dir.transcript(id);
-            match self.medium.stat(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.context("look at", &path)?,
-            };
-            let header = session::header(&LogReader::open(self.medium.as_ref(), &path)?)?.unwrap_or_default();
-            let state = match header.id {
-                Some(found) if found != id.as_str() => State::Mismatch,
-                _ => State::Ok,
-            };
-            let row = Row { id: id.to_string(), key: header.key, state, ..Row::default() };
-            return Ok(Some(Entry { row: placed(row, &dir), dir }));
-        }
-        Ok(None)
-    }
-
-    /// All sessions that are not deleted.
-    pub fn list(&self) -> Result<Listing> {
-        self.list_with(|_, _| {})
-    }
-
-    /// All sessions; `progress` hears of each transcript that has to be read, and how many bytes it has.
-    pub fn list_with(&self, mut progress: impl FnMut(&Path, u64)) -> Result<Listing> {
-        let mut listing = Listing::default();
-        for dir in self.agents(Path::new(layout::AGENTS))? {
-            self.list_agent(&dir, &mut listing, &mut progress)?;
-        }
-        sort(&mut listing.entries);
-        Ok(listing)
-    }
-
-    fn agents(&self, within: &Path) -> Result<Vec<AgentDir>> {
-        let entries = match self.medium.list(within) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other.context("list", within)?,
-        };
-        let mut dirs: Vec<AgentDir> = entries
-            .into_iter()
-            .filter(|(_, kind)| *kind == FileKind::Directory)
-            .map(|(name, _)| AgentDir::found(&name))
-            .collect();
-        dirs.sort();
-        Ok(dirs)
-    }
-
-    fn list_agent(&self, dir: &AgentDir, listing: &mut Listing, progress: &mut impl FnMut(&Path, u64)) -> Result<()> {
-        let mut known: HashMap<String, Row> = HashMap::new();
-        match snapshot::read(self.medium.as_ref(), &dir.snapshot()) {
-            Found::Rows(rows) => known.extend(rows.into_iter().map(|row| (row.id.clone(), row))),
-            Found::Nothing => {}
-            Found::Unusable(why) => {
-                listing.unusable.push((dir.snapshot(), why));
-                listing.stale.insert(dir.clone());
-            }
-        }
-        let transcripts = match self.transcripts(&dir.sessions()) {
-            Ok(transcripts) => transcripts,
-            // One folder that is none (a link, a file) hides nobody else's sessions; a disk that fails is an error.
-            Err(error) if error.is_io(io::ErrorKind::NotADirectory) => {
-                listing.unreadable.push((dir.sessions(), error.to_string()));
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
-        for (id, path) in transcripts {
-            let cached = known.remove(id.as_str());
-            let stat = match self.medium.stat(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.context("look at", &path)?,
-            };
-            let row = match cached {
-                Some(row) if row.bytes == stat.len && row.modified_ns == stat.modified_ns && row.is_lasting() => row,
-                cached => {
-                    progress(&path, stat.len);
-                    listing.stale.insert(dir.clone());
-                    let row = self.row(&path, &id);
-                    match (cached, &row.state) {
-                        // What cannot be read now still is the session that it was.
-                        (Some(known), State::Unreadable(_)) => {
-                            Row { state: row.state, bytes: row.bytes, modified_ns: row.modified_ns, ..known }
-                        }
-                        _ => row,
-                    }
-                }
-            };
-            listing.entries.push(Entry { row: placed(row, dir), dir: dir.clone() });
-        }
-        for (id, row) in known {
-            let Some(id) = SessionId::parse(&id) else { continue };
-            if self.medium.stat(&dir.trashed(&id)).is_ok() {
-                listing.stale.insert(dir.clone());
-                continue;
-            }
-            listing.entries.push(Entry { dir: dir.clone(), row: Row { state: State::Missing, ..row } });
-        }
-        Ok(())
-    }
-
-    fn row(&self, path: &Path, id: &SessionId) -> Row {
-        match LogReader::open(self.medium.as_ref(), path).and_then(|reader| summary::summarise(&reader, id.as_str())) {
-            Ok((row, _)) => row,
-            Err(error) => {
-                let mut row = summary::unreadable(id.as_str(), &error);
-                if let Ok(stat) = self.medium.stat(path) {
-                    (row.bytes, row.modified_ns) = (stat.len, stat.modified_ns);
-                }
-                row
-            }
-        }
-    }
-
-    fn transcripts(&self, dir: &Path) -> Result<Vec<(SessionId, PathBuf)>> {
-        let entries = match self.medium.list(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other.context("list", dir)?,
-        };
-        Ok(entries
-            .into_iter()
-            .filter(|(_, kind)| *kind != FileKind::Directory)
-            .filter_map(|(name, _)| layout::transcript_id(&name).map(|id| (id, dir.join(name))))
-            .collect())
-    }
-
-    /// Brings the snapshots up to date that a listing found stale.
-    pub fn refresh(&self, listing: &Listing) -> Result<()> {
-        for dir in &listing.stale {
-            let mut rows: Vec<Row> =
-                listing.entries.iter().filter(|entry| entry.dir == *dir).map(|entry| entry.row.clone()).collect();
-            rows.sort_by(|a, b| a.id.cmp(&b.id));
-            let unusable = listing.unusable.iter().any(|(path, _)| *path == dir.snapshot());
-            let set_aside = unusable.then(|| self.source.now_ms());
-            snapshot::write(self.medium.as_ref(), &dir.snapshot(), &rows, set_aside)?;
-        }
-        Ok(())
-    }
-
-    /// Moves a session to the trash.
-    pub fn delete(&self, entry: &Entry) -> Result<()> {
-        let id = entry_id(entry)?;
-        let from = match self.path(entry) {
-            Err(Error::Missing { .. }) => return self.forget(entry),
-            other => other?,
-        };
-        if entry.row.state == State::Deleted {
-            return Err(Error::NotFound { what: "session that is not deleted", name: id.to_string() });
-        }
-        // A session that someone is writing stays where it is; one that cannot be opened can still go.
-        if let Ok(file) = self.medium.open(&from, Access::Read) {
-            if !file.try_lock().context("lock", &from)? {
-                let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
-                let holder = holder.unwrap_or_else(|| "another process".to_owned());
-                return Err(Error::Busy { path: from, holder });
-            }
-            return self.trash(entry, &id, &from);
-        }
-        self.trash(entry, &id, &from)
-    }
-
-    fn trash(&self, entry: &Entry, id: &SessionId, from: &Path) -> Result<()> {
-        let trash = entry.dir.trash();
-        self.medium.create_dir(&trash).context("create", &trash)?;
-        let receipt = format!("{{\"deleted\":\"{}\"}}\n", stamp::rfc3339(self.source.now_ms()));
-        replace_durable(self.medium.as_ref(), &entry.dir.receipt(id), receipt.as_bytes()).context("write", &trash)?;
-        let to = entry.dir.trashed(id);
-        self.move_all(id, from, &to)
-    }
-
-    /// Moves a transcript and its torn pieces to another directory, transcript last.
-    fn move_all(&self, id: &SessionId, from: &Path, to: &Path) -> Result<()> {
-        let (source, target) = (parent(from), parent(to));
-        for (name, _) in self.medium.list(source).context("list", source)? {
-            if layout::is_torn_piece(&name, id) {
-                self.medium.rename(&source.join(&name), &target.join(&name)).context("move", &source.join(&name))?;
-            }
-        }
-        match self.medium.rename(from, to) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A crash in the middle of a move may leave both names of one file.
-                let (here, there) = (self.medium.stat(from), self.medium.stat(to));
-                let (here, there) = (here.context("look at", from)?, there.context("look at", to)?);
-                if here.identity != there.identity {
-                    return Err(Error::Exists { path: self.medium.root().join(to) });
-                }
-                self.medium.remove(from).context("move", from)?;
-            }
-            other => other.context("move", from)?,
-        }
-        self.medium.sync_dir(target).context("sync", target)?;
-        self.medium.sync_dir(source).context("sync", source)?;
-        self.refresh_all()
-    }
-
-    /// Drops the row of a session whose transcript is gone.
-    fn forget(&self, entry: &Entry) -> Result<()> {
-        let mut listing = self.list()?;
-        listing.entries.retain(|other| other.dir != entry.dir || other.row.id != entry.row.id);
-        listing.stale.insert(entry.dir.clone());
-        self.refresh(&listing)
-    }
-
-    fn refresh_all(&self) -> Result<()> {
-        let listing = self.list()?;
-        self.refresh(&listing)
-    }
-
-    /// The sessions in the trash.
-    pub fn deleted(&self) -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for dir in self.agents(Path::new(layout::TRASH))? {
-            for (id, path) in self.transcripts(&dir.trash())? {
-                // A move that a crash cut short leaves both names: the session is not deleted then.
-                if self.medium.stat(&dir.transcript(&id)).is_ok() {
-                    continue;
-                }
-                let row = Row { state: State::Deleted, ..self.row(&path, &id) };
-                entries.push(Entry { dir: dir.clone(), row });
-            }
-        }
-        sort(&mut entries);
-        Ok(entries)
-    }
-
-    /// Moves a session back from the trash.
-    pub fn undelete(&self, entry: &Entry) -> Result<()> {
-        let id = entry_id(entry)?;
-        let sessions = entry.dir.sessions();
-        self.medium.create_dir(&sessions).context("create", &sessions)?;
-        self.move_all(&id, &entry.dir.trashed(&id), &entry.dir.transcript(&id))?;
-        let receipt = entry.dir.receipt(&id);
-        match self.medium.remove(&receipt) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove", &receipt),
-            _ => Ok(()),
-        }
-    }
-
     /// The session that a name means: id, key, id prefix, label or title prefix.
     pub fn resolve(&self, listing: &Listing, name: &str) -> Result<Entry> {
         find::resolve(listing, name)
     }
 }
 
-/// A transcript in another agent's folder is out of place, whatever its header says.
-fn placed(row: Row, dir: &AgentDir) -> Row {
-    let agent = row.key.as_deref().and_then(|key| key.parse::<Key>().ok()).map(|key| AgentDir::of(key.agent()));
-    match (&row.state, agent) {
-        (State::Ok, Some(agent)) if agent != *dir => Row { state: State::Mismatch, ..row },
-        _ => row,
-    }
-}
-
 fn entry_id(entry: &Entry) -> Result<SessionId> {
     SessionId::parse(&entry.row.id).ok_or_else(|| Error::NotFound { what: "session", name: entry.row.id.clone() })
-}
-
-fn sort(entries: &mut [Entry]) {
-    entries.sort_by(|a, b| b.row.updated_ms.cmp(&a.row.updated_ms).then_with(|| b.row.id.cmp(&a.row.id)));
 }

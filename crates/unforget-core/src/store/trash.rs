@@ -1,0 +1,113 @@
+//! Deleting is moving: into the trash with a receipt, and back.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, IoContext as _, Result};
+use crate::layout;
+use crate::medium::{Access, parent, replace_durable};
+use crate::stamp::{self, SessionId};
+use crate::store::list::sort;
+use crate::store::{Entry, Store, entry_id};
+use crate::summary::{Row, State};
+
+impl Store {
+    /// Moves a session to the trash.
+    pub fn delete(&self, entry: &Entry) -> Result<()> {
+        let id = entry_id(entry)?;
+        let from = match self.path(entry) {
+            Err(Error::Missing { .. }) => return self.forget(entry),
+            other => other?,
+        };
+        if entry.row.state == State::Deleted {
+            return Err(Error::NotFound { what: "session that is not deleted", name: id.to_string() });
+        }
+        // A session that someone is writing stays where it is; one that cannot be opened can still go.
+        if let Ok(file) = self.medium.open(&from, Access::Read) {
+            if !file.try_lock().context("lock", &from)? {
+                let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
+                let holder = holder.unwrap_or_else(|| "another process".to_owned());
+                return Err(Error::Busy { path: from, holder });
+            }
+            return self.trash(entry, &id, &from);
+        }
+        self.trash(entry, &id, &from)
+    }
+
+    fn trash(&self, entry: &Entry, id: &SessionId, from: &Path) -> Result<()> {
+        let trash = entry.dir.trash();
+        self.medium.create_dir(&trash).context("create", &trash)?;
+        let receipt = format!("{{\"deleted\":\"{}\"}}\n", stamp::rfc3339(self.source.now_ms()));
+        replace_durable(self.medium.as_ref(), &entry.dir.receipt(id), receipt.as_bytes()).context("write", &trash)?;
+        let to = entry.dir.trashed(id);
+        self.move_all(id, from, &to)
+    }
+
+    /// Moves a transcript and its torn pieces to another directory, transcript last.
+    fn move_all(&self, id: &SessionId, from: &Path, to: &Path) -> Result<()> {
+        let (source, target) = (parent(from), parent(to));
+        for (name, _) in self.medium.list(source).context("list", source)? {
+            if layout::is_torn_piece(&name, id) {
+                self.medium.rename(&source.join(&name), &target.join(&name)).context("move", &source.join(&name))?;
+            }
+        }
+        match self.medium.rename(from, to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A crash in the middle of a move may leave both names of one file.
+                let (here, there) = (self.medium.stat(from), self.medium.stat(to));
+                let (here, there) = (here.context("look at", from)?, there.context("look at", to)?);
+                if here.identity != there.identity {
+                    return Err(Error::Exists { path: self.medium.root().join(to) });
+                }
+                self.medium.remove(from).context("move", from)?;
+            }
+            other => other.context("move", from)?,
+        }
+        self.medium.sync_dir(target).context("sync", target)?;
+        self.medium.sync_dir(source).context("sync", source)?;
+        self.refresh_all()
+    }
+
+    /// Drops the row of a session whose transcript is gone.
+    fn forget(&self, entry: &Entry) -> Result<()> {
+        let mut listing = self.list()?;
+        listing.entries.retain(|other| other.dir != entry.dir || other.row.id != entry.row.id);
+        listing.stale.insert(entry.dir.clone());
+        self.refresh(&listing)
+    }
+
+    fn refresh_all(&self) -> Result<()> {
+        let listing = self.list()?;
+        self.refresh(&listing)
+    }
+
+    /// The sessions in the trash.
+    pub fn deleted(&self) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for dir in self.agents(Path::new(layout::TRASH))? {
+            for (id, path) in self.transcripts(&dir.trash())? {
+                // A move that a crash cut short leaves both names: the session is not deleted then.
+                if self.medium.stat(&dir.transcript(&id)).is_ok() {
+                    continue;
+                }
+                let row = Row { state: State::Deleted, ..self.row(&path, &id) };
+                entries.push(Entry { dir: dir.clone(), row });
+            }
+        }
+        sort(&mut entries);
+        Ok(entries)
+    }
+
+    /// Moves a session back from the trash.
+    pub fn undelete(&self, entry: &Entry) -> Result<()> {
+        let id = entry_id(entry)?;
+        let sessions = entry.dir.sessions();
+        self.medium.create_dir(&sessions).context("create", &sessions)?;
+        self.move_all(&id, &entry.dir.trashed(&id), &entry.dir.transcript(&id))?;
+        let receipt = entry.dir.receipt(&id);
+        match self.medium.remove(&receipt) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove", &receipt),
+            _ => Ok(()),
+        }
+    }
+}
