@@ -83,11 +83,17 @@ pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Re
             fixed,
         );
     }
+    for (path, before, now) in &listing.shortened {
+        let problem = format!("it had {before} records and now has {now}: its end is gone");
+        diagnosis.add(path.display(), problem, "restore it from a backup if that was not you", false);
+    }
     for (path, why) in &listing.unreadable {
         diagnosis.add(path.display(), why, "put a plain folder in its place; nothing in it was followed", false);
     }
-    if mode == Mode::Fix {
-        store.refresh(&listing)?;
+    if mode == Mode::Fix
+        && let Err(error) = store.refresh(&listing)
+    {
+        diagnosis.add("sessions.json", error, "the list works without it; check who may write there", false);
     }
     for entry in listing.entries.iter().chain(&store.deleted()?) {
         diagnosis.sessions += 1;
@@ -138,7 +144,8 @@ fn session(
             return Ok(());
         }
     };
-    let mendable = health.torn || !health.has_header;
+    // A file without a single record is somebody's, but no session: it is told of and left alone.
+    let mendable = (health.torn || !health.has_header) && (health.records > 0 || health.report.damage_count() == 0);
     if mendable && mode == Mode::Fix && entry.row.state == State::Ok {
         match store.open(entry) {
             Ok(session) => {
@@ -156,7 +163,9 @@ fn session(
         }
     }
     diagnosis.bytes += health.bytes;
-    if !health.has_header {
+    if !health.has_header && health.records == 0 && health.report.damage_count() > 0 {
+        diagnosis.add(id, "there is no record in it", "if it is no transcript, move it away", false);
+    } else if !health.has_header {
         diagnosis.add(id, "its header is missing", "`--fix` writes it again", false);
     }
     if entry.row.state == State::Mismatch {
@@ -187,6 +196,7 @@ fn session(
 
 struct Health {
     report: Report,
+    records: u64,
     has_header: bool,
     torn: bool,
     bytes: u64,
@@ -196,12 +206,13 @@ struct Health {
 fn check(store: &Store, path: &Path) -> Result<Health> {
     let reader = LogReader::open(store.medium().as_ref(), path)?;
     let mut scanner = Scanner::default();
-    let (mut has_header, mut torn) = (false, false);
+    let (mut has_header, mut torn, mut records) = (false, false, 0);
     let mut references = Vec::new();
     let mut forward = reader.forward(0);
     while let Some(line) = forward.next()? {
         torn |= !line.terminated;
         scanner.feed(&line, |record| {
+            records += 1;
             has_header |= matches!(record.body, Body::Session(_));
             references.extend(blob_references(&record).into_iter().map(|reference| (record.n, reference)));
         });
@@ -214,7 +225,7 @@ fn check(store: &Store, path: &Path) -> Result<Health> {
         },
     };
     let blobs = references.into_iter().filter_map(missing).collect();
-    Ok(Health { report: scanner.report, has_header, torn, bytes: reader.len(), blobs })
+    Ok(Health { report: scanner.report, records, has_header, torn, bytes: reader.len(), blobs })
 }
 
 /// The references in a record; `None` for one that is not well formed.

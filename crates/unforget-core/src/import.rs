@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::encode;
-use crate::error::{Error, IoContext as _, Result};
+use crate::error::{Error, Result};
 use crate::json;
 use crate::key::Key;
-use crate::layout::AgentDir;
-use crate::medium::{FileKind, Medium, read_small};
+use crate::medium::Medium;
 use crate::reader::LogReader;
 use crate::record::{Body, Record};
+use crate::report::{NoteKind, Report};
 use crate::scan::scan;
 use crate::session;
 use crate::stamp::SessionId;
@@ -23,8 +23,12 @@ use crate::store::{Listing, Store};
 
 mod convert;
 mod find;
+mod native;
 
 pub use find::{Candidate, Search, find};
+
+/// How many damaged places are told one by one.
+const TOLD: usize = 10;
 
 /// What became of a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +44,15 @@ pub enum Outcome {
         /// What was put right on the way.
         put_right: Vec<String>,
         /// What could not be understood; the original copy has it.
+        damage: Vec<String>,
+    },
+    /// It was here already and had grown since: the new lines were added.
+    Updated {
+        /// The session.
+        id: SessionId,
+        /// How many records were added.
+        added: u64,
+        /// What is missing or damaged.
         damage: Vec<String>,
     },
     /// The same file was imported before.
@@ -69,9 +82,19 @@ pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &C
         return Ok(Outcome::Known { id: (*id).to_owned() });
     }
     let scanned = scan(&bytes);
-    let Some(first) = scanned.records.first() else { return Ok(Outcome::Empty) };
+    let Some(first) = scanned.records.first() else {
+        return Ok(match scanned.report.damage_count() {
+            0 => Outcome::Empty,
+            _ => Outcome::Refused { why: "there is no record in it".to_owned() },
+        });
+    };
+    // Any text has a line or two that look like records.
+    let strange = scanned.report.damage().filter(|note| is_strange(&note.kind)).count() as u64 + scanned.report.unlisted;
+    if strange > scanned.records.len() as u64 {
+        return Ok(Outcome::Refused { why: "most of its lines are no records".to_owned() });
+    }
     if first.version > 0 {
-        return native(store, from, candidate, &bytes, &scanned.records);
+        return native::import(store, from, candidate, &bytes, &scanned);
     }
     let key = match key_of(candidate, &scanned.records) {
         Ok(key) => key,
@@ -82,17 +105,18 @@ pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &C
     let created_ms = created_ms.unwrap_or_else(|| store.source().now_ms());
     store.blobs().put(&bytes)?;
     let origin = format!(
-        "{{\"format\":\"tutorial\",\"id\":{},\"file\":{},\"sha256\":\"{sha256}\",\"bytes\":{}}}",
+        "{{\"format\":\"tutorial\",\"id\":{},\"file\":{},\"sha256\":\"{sha256}\",\"bytes\":{},\"damaged\":{}}}",
         json::quote(&old_id(candidate, &scanned.records)),
         json::quote(&candidate.path.display().to_string()),
-        bytes.len()
+        bytes.len(),
+        scanned.report.damage_count()
     );
     let id = store.source().new_id(created_ms);
     let header =
         session::header_draft(&id, &key, candidate.label.as_deref()).raw("origin", &origin).dated(Some(created_ms));
     let text = session::encode_all(&store.blobs(), &header, &converted.drafts, store.source().now_ms())?;
     store.adopt(&key, &id, text.as_bytes())?;
-    let damage = scanned.report.damage().map(|note| format!("byte {}: {}", note.offset, note.kind)).collect();
+    let damage = told(&scanned.report);
     Ok(Outcome::Imported {
         id,
         key: key.to_string(),
@@ -137,45 +161,20 @@ fn old_id(candidate: &Candidate, records: &[Record<'_>]) -> String {
     stated.or(candidate.id.clone()).unwrap_or_else(stem)
 }
 
-/// Takes over a transcript of this program: same id, same bytes, blobs from the folder beside it.
-fn native(
-    store: &Store,
-    from: &dyn Medium,
-    candidate: &Candidate,
-    bytes: &[u8],
-    records: &[Record<'_>],
-) -> Result<Outcome> {
-    let header = records.iter().find_map(|record| match &record.body {
-        Body::Session(header) => Some(header),
-        _ => None,
-    });
-    let id = header.and_then(|header| header.id.as_deref()).and_then(SessionId::parse);
-    let key: Option<Key> = header.and_then(|header| header.key.as_deref()).and_then(|key| key.parse().ok());
-    let (Some(id), Some(key)) = (id, key) else {
-        return Ok(Outcome::Refused { why: "its header has no usable id and key".to_owned() });
-    };
-    let dir = AgentDir::of(key.agent());
-    if store.medium().stat(&dir.transcript(&id)).is_ok() {
-        return Ok(Outcome::Known { id: id.to_string() });
+/// Whether a line is no record at all, as opposed to one that something happened to.
+fn is_strange(kind: &NoteKind) -> bool {
+    matches!(kind, NoteKind::Malformed(_) | NoteKind::NotAnObject | NoteKind::InvalidUtf8)
+}
+
+/// The damage in a file, the first places one by one.
+fn told(report: &Report) -> Vec<String> {
+    let mut lines: Vec<String> =
+        report.damage().take(TOLD).map(|note| format!("byte {}: {}", note.offset, note.kind)).collect();
+    let more = report.damage_count() - lines.len() as u64;
+    if more > 0 {
+        lines.push(format!("and {more} more damaged places"));
     }
-    let mut damage = Vec::new();
-    let blobs = candidate.path.with_extension("jsonl.blobs");
-    for (name, kind) in from.list(&blobs).unwrap_or_default() {
-        if kind != FileKind::File {
-            continue;
-        }
-        let path = blobs.join(&name);
-        let payload = read_small(from, &path, u64::MAX).context("read", &path)?;
-        if encode::sha256_hex(&payload) == name {
-            store.blobs().put(&payload)?;
-        } else {
-            damage.push(format!("{}: its content does not match its name", path.display()));
-        }
-    }
-    store.adopt(&key, &id, bytes)?;
-    let scanned = scan(bytes);
-    damage.extend(scanned.report.damage().map(|note| format!("byte {}: {}", note.offset, note.kind)));
-    Ok(Outcome::Imported { id, key: key.to_string(), records: records.len() as u64, put_right: Vec::new(), damage })
+    lines
 }
 
 /// Whether a file looks like a transcript.

@@ -25,6 +25,12 @@ pub(crate) const CRC_TAIL: usize = draft::CRC_MEMBER.len() + 10;
 /// The version that this program writes.
 pub const VERSION: u64 = 1;
 
+/// The types that mean something to this program.
+const KNOWN_TYPES: [&str; 13] = [
+    "session", "user", "assistant", "tool_use", "tool_result", "compaction", "context", "turn", "error", "approval", "head",
+    "label", "title",
+];
+
 /// What a line means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record<'a> {
@@ -255,6 +261,11 @@ impl<'a> Record<'a> {
             Body::Title { .. } => "title",
             Body::Unknown { kind } | Body::Invalid { kind, .. } => kind,
         }
+    }
+
+    /// Whether this program knows what records of that type mean.
+    pub fn is_known_type(kind: &str) -> bool {
+        KNOWN_TYPES.contains(&kind)
     }
 
     /// When it was written, in milliseconds since the epoch.

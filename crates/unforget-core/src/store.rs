@@ -52,6 +52,8 @@ pub struct Listing {
     pub unusable: Vec<(PathBuf, String)>,
     /// Folders that could not be looked into, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
+    /// Transcripts of which the snapshot remembers more records, with both counts: the end is gone without a trace.
+    pub shortened: Vec<(PathBuf, u64, u64)>,
     /// Directories whose snapshot is not current.
     pub stale: BTreeSet<AgentDir>,
 }

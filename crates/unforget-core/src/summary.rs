@@ -160,11 +160,13 @@ pub fn unreadable(id: &str, error: &Error) -> Row {
 
 /// The beginning of what the user says in a record; none if these are only tool results.
 fn first_words(content: &str) -> Option<String> {
-    let text = match json::string(content) {
-        Some(text) => text.into_owned(),
+    // A payload that is elsewhere has its beginning here.
+    let preview = |raw| json::member(&json::members(raw)?, "preview").and_then(json::string).map(Cow::into_owned);
+    let text = match json::string(content).map(Cow::into_owned).or_else(|| preview(content)) {
+        Some(text) => text,
         None => json::elements(content)?.iter().find_map(|block| {
             let members = json::members(block)?;
-            let kind = json::member(&members, "type").and_then(json::string)?;
+            let Some(kind) = json::member(&members, "type").and_then(json::string) else { return preview(block) };
             match kind.as_ref() {
                 "text" => json::member(&members, "text").and_then(json::string).map(Cow::into_owned),
                 "tool_result" => None,

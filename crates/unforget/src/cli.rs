@@ -15,8 +15,8 @@ use unforget_core::log::Durability;
 #[derive(Debug, Parser)]
 #[command(name = "unforget", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Directory of the store [default: $XDG_DATA_HOME/unforget]
-    #[arg(long, global = true, value_name = "DIR", env = "UNFORGET_HOME", hide_env_values = true)]
+    /// Directory of the store [default: $UNFORGET_HOME, or else $XDG_DATA_HOME/unforget]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// Print JSON, one object a line
     #[arg(long, global = true)]
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     /// Show the last records of a session, and those to come with `-f`
     Tail(Tail),
     /// Create a session; it becomes the current one of its key
+    ///
+    /// An older session of the same key stays in the list and is found by its id, label or title.
     New(New),
     /// Move a session to the trash (`undelete` brings it back)
     #[command(visible_alias = "delete")]
@@ -46,6 +48,10 @@ pub(crate) enum Command {
     /// Write a session's transcript, byte for byte
     Export(Export),
     /// Append records, one JSON object a line on stdin; prints `{"n":…}` as soon as each is durable
+    ///
+    /// The usual records: {"type":"user","content":"words"}, {"type":"assistant","content":[content blocks]},
+    /// {"type":"tool_use","tool_use_id":"…","name":"…","input":{…}}, {"type":"tool_result","tool_use_id":"…","output":"…"},
+    /// {"type":"turn","state":"done"}, {"type":"title","title":"…"}. All of them: docs/format.md.
     Append(Append),
     /// Check everything in the store; changes nothing without `--fix`
     Doctor(Doctor),
@@ -54,8 +60,11 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page: `unforget man > unforget.1`
-    Man,
+    /// Print a manual page: `unforget man | man -l -`, `unforget man show | man -l -`
+    Man {
+        /// The command; the page of the whole program if none is given
+        command: Option<String>,
+    },
 }
 
 #[derive(Debug, Args, Default)]

@@ -7,18 +7,20 @@ use std::sync::Arc;
 use clap::CommandFactory as _;
 use unforget_core::history::Limits;
 use unforget_core::json;
+use unforget_core::layout;
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::reader::LogReader;
 use unforget_core::recent::Restored;
 use unforget_core::report::Report;
+use unforget_core::scan::Scan;
 use unforget_core::session;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Listing, Store};
 use unforget_core::{Error, blob::Blobs};
 
 use crate::cli::{Cli, Command, Sessions};
-use crate::failure::{Outcome, Result};
+use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
 use crate::{home, screen};
 
@@ -50,8 +52,17 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
             std::io::stdout().write_all(&script)?;
             return Ok(Outcome::Done);
         }
-        Some(Command::Man) => {
-            clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+        Some(Command::Man { command }) => {
+            let mut page = Cli::command();
+            page.build();
+            let page = match command {
+                None => page,
+                Some(name) => page
+                    .find_subcommand(&name)
+                    .cloned()
+                    .ok_or_else(|| Failure::usage(format!("there is no command `{name}`")))?,
+            };
+            clap_mangen::Man::new(page).render(&mut std::io::stdout())?;
             return Ok(Outcome::Done);
         }
         other => other,
@@ -75,7 +86,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Export(export)) => export::run(&context, &export),
         Some(Command::Append(append)) => append::run(&context, &append),
         Some(Command::Doctor(doctor)) => doctor::run(&context, &doctor),
-        Some(Command::Completions { .. } | Command::Man) => Ok(Outcome::Done),
+        Some(Command::Completions { .. } | Command::Man { .. }) => Ok(Outcome::Done),
     }
 }
 
@@ -94,6 +105,17 @@ impl Transcript {
 
     pub(crate) fn restore(&self, limits: &Limits) -> Result<Restored> {
         Ok(session::restore(self.medium.as_ref(), &self.path, &self.blobs, limits)?)
+    }
+
+    /// For each record the line with its payloads put back, or nothing where it has them; what is missing is noted.
+    pub(crate) fn with_payloads(&self, scanned: &mut Scan<'_>) -> Result<Vec<Option<String>>> {
+        let mut notes = Vec::new();
+        let restore = |record| Ok(self.blobs.restore(record, &mut notes)?);
+        let restored = scanned.records.iter().map(restore).collect::<Result<Vec<_>>>()?;
+        for note in notes {
+            scanned.report.add(note, 0);
+        }
+        Ok(restored)
     }
 
     /// Whether the name still leads to this file, and how long it is now.
@@ -115,6 +137,10 @@ impl Context {
         drop(progress);
         for (path, why) in &listing.unusable {
             self.tell(&format!("note: {}: {why}; the list was rebuilt from the transcripts", path.display()))?;
+        }
+        for (path, before, now) in &listing.shortened {
+            let path = path.display();
+            self.tell(&format!("damage: {path} had {before} records and now has {now}: its end is gone"))?;
         }
         for (path, why) in &listing.unreadable {
             self.tell(&format!("note: the sessions in {} are not listed: {why}", path.display()))?;
@@ -142,7 +168,30 @@ impl Context {
         {
             return Ok(entry);
         }
-        Ok(self.store.resolve(&self.list()?, name)?)
+        if let Some(entry) = self.at_path(Path::new(name))? {
+            return Ok(entry);
+        }
+        match self.store.resolve(&self.list()?, name) {
+            Err(Error::NotFound { what, name }) => {
+                let trash = Listing { entries: self.store.deleted()?, ..Listing::default() };
+                let failure = Failure::from(Error::NotFound { what, name: name.clone() });
+                Err(match self.store.resolve(&trash, &name) {
+                    Ok(_) => failure.hint(format!("it is in the trash: `unforget undelete {name}` brings it back")),
+                    Err(_) => failure,
+                })
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// The session whose transcript in this store a path leads to.
+    fn at_path(&self, path: &Path) -> Result<Option<Entry>> {
+        let (Ok(path), Ok(home)) = (path.canonicalize(), self.home.canonicalize()) else { return Ok(None) };
+        let id = path.file_name().and_then(|name| layout::transcript_id(&name.to_string_lossy()));
+        match id.filter(|_| path.starts_with(home.join(layout::AGENTS))) {
+            Some(id) => Ok(self.store.entry(&id)?),
+            None => Ok(None),
+        }
     }
 
     /// The transcript that a name means, which may be a path.

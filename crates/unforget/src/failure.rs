@@ -83,7 +83,7 @@ impl From<Error> for Failure {
         let failure = Self::new(error.to_string());
         let with = |code: u8| Self { code, ..Self::new(error.to_string()) };
         match &error {
-            Error::Busy { .. } => with(BUSY).hint("close it there first, or look at the session with `unforget show`"),
+            Error::Busy { .. } => with(BUSY).hint("wait for it or close it there; reading works all the while"),
             Error::LockIneffective { .. } => {
                 with(BUSY).hint("keep the store on a local disk: `--home DIR` or UNFORGET_HOME moves it")
             }
@@ -110,8 +110,10 @@ impl From<Error> for Failure {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 failure.hint("free some space and try again: nothing of this was written, everything before it is safe")
             }
-            Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                failure.hint("check who owns the store and whether it is on a read-only disk; reading still works")
+            Error::Io { source, .. }
+                if matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) =>
+            {
+                failure.hint("nothing was changed; check who may write there, or say where the store is with `--home DIR`")
             }
             _ => failure,
         }

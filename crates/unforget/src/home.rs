@@ -13,7 +13,12 @@ use crate::failure::{Failure, Result};
 
 /// The directory that a command works on.
 pub(crate) fn directory(given: Option<PathBuf>) -> Result<PathBuf> {
-    match given.filter(|path| !path.as_os_str().is_empty()) {
+    let from_environment = || std::env::var_os("UNFORGET_HOME").map(PathBuf::from);
+    let path = given.or_else(from_environment).filter(|path| !path.as_os_str().is_empty());
+    match path {
+        Some(path) if path.exists() && !path.is_dir() => {
+            Err(Failure::usage(format!("the store `{}` is not a directory", path.display())))
+        }
         Some(path) => Ok(path),
         None => etcetera::choose_base_strategy()
             .map(|places| places.data_dir().join("unforget"))

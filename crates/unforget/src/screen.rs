@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write};
 
 use unforget_core::json::needs_care;
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Text that a terminal shows and does not obey; line feeds and tabs stay.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
@@ -47,13 +47,13 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let mut out = String::new();
+    let mut width = 1;
     for character in text.chars() {
-        let mut next = out.clone();
-        next.push(character);
-        if next.width() + 1 > columns {
+        width += character.width().unwrap_or(0);
+        if width > columns {
             break;
         }
-        out = next;
+        out.push(character);
     }
     out.push('…');
     out
@@ -66,14 +66,9 @@ pub(crate) fn pad(text: &str, columns: usize) -> String {
     out
 }
 
-/// The width of the terminal, or of a page.
-pub(crate) fn columns() -> usize {
-    let size = rustix_columns().filter(|columns| *columns >= 40);
-    size.unwrap_or(100)
-}
-
-fn rustix_columns() -> Option<usize> {
-    rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col))
+/// The width of the terminal, if there is one.
+pub(crate) fn columns() -> Option<usize> {
+    rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// How long ago something was: `just now`, `5m ago`, `3h ago`, `2d ago`, or the date.

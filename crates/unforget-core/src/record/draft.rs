@@ -157,6 +157,9 @@ impl Draft {
                 .map(|(name, value)| (name.clone().into_owned(), compact(value).into_owned()))
                 .collect(),
         };
+        if draft.kind == "session" {
+            return Err(invalid("a session record is the header, which the writer sets".to_owned()));
+        }
         draft.check()?;
         let input = draft.members.iter().find(|(name, _)| name == "input");
         if draft.kind == "tool_use" && input.is_some_and(|(_, input)| !input.starts_with('{')) {

@@ -95,6 +95,10 @@ impl Store {
                     progress(&path, stat.len);
                     listing.stale.insert(dir.clone());
                     let row = self.row(&path, &id);
+                    let remembered = cached.as_ref().map_or(0, |known| known.records);
+                    if remembered > row.records && row.state == State::Ok {
+                        listing.shortened.push((path.clone(), remembered, row.records));
+                    }
                     match (cached, &row.state) {
                         // What cannot be read now still is the session that it was.
                         (Some(known), State::Unreadable(_)) => {

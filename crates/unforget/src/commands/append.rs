@@ -2,8 +2,10 @@
 
 use std::io::{BufRead as _, Write as _};
 
+use unforget_core::Error;
 use unforget_core::key::Key;
-use unforget_core::record::Draft;
+use unforget_core::log::Sealed;
+use unforget_core::record::{Draft, Record};
 use unforget_core::session::Session;
 use unforget_core::store::OnMissing;
 
@@ -14,7 +16,13 @@ use crate::failure::{Failure, Outcome, Result};
 pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
     let mut session = open(context, args)?;
     if let Some(sealed) = session.sealed() {
-        context.tell(&format!("note: the last line was cut off by a crash: {sealed:?}"))?;
+        context.tell(&match sealed {
+            Sealed::MovedAside { to, bytes } => {
+                let to = context.home.join(to);
+                format!("note: a crash had cut the last line off; its {bytes} bytes are in {} now", to.display())
+            }
+            Sealed::Completed => "note: the last line lacked its line feed, which was added".to_owned(),
+        })?;
     }
     let mut out = std::io::stdout().lock();
     for (index, line) in std::io::stdin().lock().lines().enumerate() {
@@ -24,8 +32,13 @@ pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
             continue;
         }
         let draft = Draft::from_json(&line).map_err(|error| {
-            Failure::new(format!("stdin, line {number}: {error}")).hint("the lines before it are saved")
+            let failure = Failure::new(format!("stdin, line {number}: {error}"))
+                .hint("a record is one JSON object on one line with a `type`; see `unforget help append`");
+            if number > 1 { failure.hint("the lines before it are saved") } else { failure }
         })?;
+        if !Record::is_known_type(draft.kind()) {
+            context.tell(&format!("note: stdin, line {number}: `{}` is no type that a model sees; it is kept", draft.kind()))?;
+        }
         let saved = session.append(&[draft])?;
         writeln!(out, "{{\"n\":{}}}", saved.start)?;
         out.flush()?;
@@ -34,16 +47,15 @@ pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
 }
 
 fn open(context: &Context, args: &Append) -> Result<Session> {
+    let key = args.name.parse::<Key>();
+    if let (true, Ok(key)) = (args.create, &key)
+        && matches!(context.store.resolve(&context.list()?, &args.name), Err(Error::NotFound { .. }))
+    {
+        return Ok(context.store.load(key, OnMissing::Create)?);
+    }
     match context.resolve(&args.name) {
         Ok(entry) => Ok(context.store.open(&entry)?),
-        Err(failure) if args.create => match args.name.parse::<Key>() {
-            Ok(key) => Ok(context.store.load(&key, OnMissing::Create)?),
-            Err(_) => Err(failure),
-        },
-        Err(failure) => Err(if args.name.parse::<Key>().is_ok() {
-            failure.hint("`--create` makes a session for a new key")
-        } else {
-            failure
-        }),
+        Err(failure) if key.is_ok() => Err(failure.hint("`--create` makes a session for a new key")),
+        Err(failure) => Err(failure),
     }
 }

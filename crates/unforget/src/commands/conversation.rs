@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use anstyle::{AnsiColor, Style};
+use unforget_core::blob::BlobRef;
 use unforget_core::json;
 use unforget_core::record::{Body, Record};
 
@@ -35,7 +36,8 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
         }
         Body::ToolResult(result) => {
             let who = if result.is_error { "failed" } else { "result" };
-            let text = json::string(result.content).unwrap_or(Cow::Borrowed(result.content));
+            let text = preview(result.content).map(Cow::Owned).or_else(|| json::string(result.content));
+            let text = text.unwrap_or(Cow::Borrowed(result.content));
             one(who, result.id.clone().into_owned(), text, AnsiColor::Magenta, true)
         }
         Body::Compaction { summary, .. } => {
@@ -63,12 +65,31 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
         Body::Invalid { kind, why } => {
             one("unusable", format!("{kind}: {why}"), Cow::Borrowed(record.raw), AnsiColor::Yellow, true)
         }
-        Body::Session(_) | Body::Context { .. } | Body::Turn { .. } => Vec::new(),
+        Body::Session(header) => match header.origin.and_then(json::members) {
+            Some(origin) => {
+                let file = json::member(&origin, "file").and_then(json::string).unwrap_or_default();
+                let damaged = json::member(&origin, "damaged").and_then(json::number).unwrap_or(0);
+                let rest = if damaged > 0 { format!(" ({damaged} damaged places are in the kept original only)") } else { String::new() };
+                one("imported", format!("from {file}{rest}"), Cow::Borrowed(""), AnsiColor::Blue, false)
+            }
+            None => Vec::new(),
+        },
+        Body::Context { .. } | Body::Turn { .. } => Vec::new(),
     }
+}
+
+/// What is shown in place of a payload that is elsewhere: its beginning and its size.
+fn preview(raw: &str) -> Option<String> {
+    let reference = BlobRef::parse(raw)?;
+    let preview = json::member(&json::members(raw)?, "preview").and_then(json::string)?;
+    Some(format!("{preview}… ({} in all)", screen::bytes(reference.bytes)))
 }
 
 fn words<'a>(who: &'static str, content: &'a str, color: AnsiColor) -> Vec<Shown<'a>> {
     let style = color.on_default();
+    if let Some(text) = preview(content) {
+        return vec![Shown { who, what: String::new(), text: Cow::Owned(text), style, machine: false }];
+    }
     if let Some(text) = json::string(content) {
         return vec![Shown { who, what: String::new(), text, style, machine: false }];
     }
@@ -100,6 +121,10 @@ fn shown_block<'a>(who: &'static str, block: &'a str, style: Style) -> Shown<'a>
             let shown = json::string(content).unwrap_or(Cow::Borrowed(content));
             let what = text("tool_use_id").unwrap_or_default().into_owned();
             Shown { who: "result", what, text: shown, style: magenta, machine: true }
+        }
+        "" if preview(block).is_some() => {
+            let text = Cow::Owned(preview(block).unwrap_or_default());
+            Shown { who, what: String::new(), text, style, machine: true }
         }
         other => {
             let what = format!("[{other}, {}]", screen::bytes(block.len() as u64));

@@ -7,12 +7,16 @@ use unforget_core::json::quote;
 
 use crate::cli::Doctor;
 use crate::commands::Context;
-use crate::failure::{Outcome, Result};
+use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
 use crate::screen;
 
 pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
     let mode = if args.fix { Mode::Fix } else { Mode::Look };
+    if !context.home.exists() {
+        return Err(Failure::new(format!("there is no store at {}", context.home.display()))
+            .hint("`--home DIR` or UNFORGET_HOME say where it is"));
+    }
     let progress = Progress::new("examining");
     let diagnosis = doctor::examine(&context.store, mode, |_| progress.step())?;
     drop(progress);
@@ -35,13 +39,20 @@ pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
     }
     let open = diagnosis.open().count();
     if !context.json {
-        let (sessions, bytes) = (diagnosis.sessions, screen::bytes(diagnosis.bytes));
+        let bytes = screen::bytes(diagnosis.bytes);
+        let sessions = match diagnosis.sessions {
+            1 => "1 session".to_owned(),
+            many => format!("{many} sessions"),
+        };
         let verdict = match open {
             0 => "all is well".to_owned(),
             1 => "1 thing is not as it should be".to_owned(),
             many => format!("{many} things are not as they should be"),
         };
-        writeln!(out, "{sessions} sessions, {bytes} read: {verdict}")?;
+        writeln!(out, "{sessions} (deleted ones included), {bytes} read: {verdict}")?;
+    } else {
+        let (sessions, bytes) = (diagnosis.sessions, diagnosis.bytes);
+        writeln!(out, "{{\"sessions\":{sessions},\"bytes\":{bytes},\"found\":{open}}}")?;
     }
     Ok(if open == 0 { Outcome::Done } else { Outcome::MetDamage })
 }

@@ -31,6 +31,9 @@ pub(crate) fn run(context: &Context, args: &Export) -> Result<Outcome> {
         }
         Some(path) => {
             let (folder, name) = split_path(path);
+            if !folder.is_dir() {
+                return Err(Failure::new(format!("cannot write `{}`: the folder does not exist", path.display())));
+            }
             let medium = Os::new(folder);
             let mut folder_of_blobs = name.clone().into_os_string();
             folder_of_blobs.push(".blobs");
@@ -48,6 +51,9 @@ pub(crate) fn run(context: &Context, args: &Export) -> Result<Outcome> {
                 let quote = unforget_core::json::quote;
                 let path = quote(&path.display().to_string());
                 writeln!(std::io::stdout(), "{{\"file\":{path},\"bytes\":{},\"blobs\":{}}}", bytes.len(), blobs.len())?;
+            } else {
+                let size = screen::bytes(bytes.len() as u64);
+                context.tell(&format!("wrote {}: {} records, {size}, {} payloads", path.display(), scanned.records.len(), blobs.len()))?;
             }
         }
     }

@@ -47,7 +47,7 @@ fn one_path(context: &Context, path: &Path) -> Result<Outcome> {
         match import::import(&context.store, &listing, &medium, candidate) {
             Ok(imported) => {
                 let bad = matches!(imported, Imported::Refused { .. })
-                    || matches!(&imported, Imported::Imported { damage, .. } if !damage.is_empty());
+                    || matches!(&imported, Imported::Imported { damage, .. } | Imported::Updated { damage, .. } if !damage.is_empty());
                 if bad {
                     outcome = Outcome::MetDamage;
                 }
@@ -76,6 +76,11 @@ fn tell(context: &Context, file: &str, candidate: &Candidate, imported: &Importe
                 list(put_right),
                 list(damage)
             ),
+            Imported::Updated { id, added, damage } => format!(
+                "\"outcome\":\"updated\",\"id\":{},\"added\":{added},\"damage\":[{}]",
+                quote(id.as_str()),
+                list(damage)
+            ),
             Imported::Known { id } => format!("\"outcome\":\"known\",\"id\":{}", quote(id)),
             Imported::Empty => "\"outcome\":\"empty\"".to_owned(),
             Imported::Refused { why } => format!("\"outcome\":\"refused\",\"why\":{}", quote(why)),
@@ -94,6 +99,12 @@ fn tell(context: &Context, file: &str, candidate: &Candidate, imported: &Importe
             }
             for line in damage {
                 writeln!(out, "  damage: {} (the original is kept)", screen::one_line(line))?;
+            }
+        }
+        Imported::Updated { id, added, damage } => {
+            writeln!(out, "updated {id}: {added} more records from {file}")?;
+            for line in damage {
+                writeln!(out, "  damage: {}", screen::one_line(line))?;
             }
         }
         Imported::Known { id } => writeln!(out, "already here as {id}: {file}")?,

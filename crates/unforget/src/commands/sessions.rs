@@ -5,6 +5,7 @@ use std::io::Write as _;
 use unforget_core::key::Key;
 use unforget_core::store::Entry;
 use unforget_core::summary::{Row, State};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::{New, Sessions};
 use crate::commands::Context;
@@ -13,6 +14,8 @@ use crate::screen;
 
 /// Fewest characters of an id that the table shows.
 const SHORT_ID: usize = 8;
+/// Below this many columns the table shows only what names a session.
+const NARROW: usize = 72;
 
 pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
     let entries = if args.deleted { context.store.deleted()? } else { context.list()?.entries };
@@ -28,7 +31,11 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
         if args.deleted {
             writeln!(out, "The trash is empty.")?;
         } else {
-            writeln!(out, "No sessions yet in {}.\n", screen::safe(&home.to_string()))?;
+            let deleted = match context.store.deleted()?.len() {
+                0 => String::new(),
+                count => format!(" ({count} in the trash: `unforget sessions --deleted`)"),
+            };
+            writeln!(out, "No sessions yet in {}{deleted}.\n", screen::safe(&home.to_string()))?;
             writeln!(
                 out,
                 "  unforget import PATH    take in sessions: a claw0 workspace, a .sessions folder or .jsonl files"
@@ -43,19 +50,21 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
 }
 
 fn table(out: &mut impl std::io::Write, entries: &[Entry], now_ms: i64) -> Result<()> {
+    // A pipe gets everything; a terminal gets what fits, and a narrow one fewer columns.
+    let columns = screen::columns().unwrap_or(usize::MAX);
+    let is_narrow = columns < NARROW;
     let id_width = short_id(entries);
-    let key_width = entries.iter().map(|entry| key(&entry.row).chars().count()).max().unwrap_or(3).clamp(3, 28);
-    let dim = anstyle::Style::new().dimmed();
-    let columns = screen::columns();
-    let title_width = columns.saturating_sub(id_width + key_width + 5 + 12 + 8).max(10);
-    writeln!(
-        out,
-        "{dim}{}  {}  {}  {}  TITLE{dim:#}",
-        screen::pad("ID", id_width),
-        screen::pad("KEY", key_width),
-        screen::pad("TURNS", 5),
-        screen::pad("LAST USED", 10)
-    )?;
+    let key_width = entries.iter().map(|entry| key(&entry.row).width()).max().unwrap_or(3).max(3);
+    let key_width = if columns == usize::MAX { key_width } else { key_width.min(28).min(columns / 3) };
+    let fixed = id_width + key_width + 4 + if is_narrow { 0 } else { 19 };
+    let room = columns.saturating_sub(fixed).max(10);
+    let (dim, yellow) = (anstyle::Style::new().dimmed(), anstyle::AnsiColor::Yellow.on_default());
+    let middle = |turns: &str, used: &str| match is_narrow {
+        true => String::new(),
+        false => format!("{turns:>5}  {}  ", screen::pad(used, 10)),
+    };
+    let (id, key_title) = (screen::pad("ID", id_width), screen::pad("KEY", key_width));
+    writeln!(out, "{dim}{id}  {key_title}  {}TITLE{dim:#}", middle("TURNS", "LAST USED"))?;
     for entry in entries {
         let row = &entry.row;
         let id: String = row.id.chars().take(id_width).collect();
@@ -65,18 +74,15 @@ fn table(out: &mut impl std::io::Write, entries: &[Entry], now_ms: i64) -> Resul
             (None, Some(title)) => title.clone(),
             (None, None) => String::new(),
         };
-        let line = format!(
-            "{}  {}  {:>5}  {}  {}",
-            screen::pad(&id, id_width),
-            screen::pad(&screen::fit(&screen::one_line(&key(row)), key_width), key_width),
-            row.turns,
-            screen::pad(&screen::ago(row.updated_ms, now_ms), 10),
-            screen::fit(&screen::one_line(&name), title_width)
-        );
-        let yellow = anstyle::AnsiColor::Yellow.on_default();
-        match remark(row) {
-            Some(remark) => writeln!(out, "{line}  {yellow}{}{yellow:#}", screen::one_line(&remark))?,
-            None => writeln!(out, "{}", line.trim_end())?,
+        let remark = remark(row).map(|remark| screen::fit(&screen::one_line(&remark), room)).unwrap_or_default();
+        let title_room = room.saturating_sub(remark.width() + 2 * usize::from(!remark.is_empty())).max(1);
+        let title = screen::fit(&screen::one_line(&name), title_room);
+        let key = screen::fit(&screen::one_line(&key(row)), key_width);
+        let middle = middle(&row.turns.to_string(), &screen::ago(row.updated_ms, now_ms));
+        let line = format!("{}  {}  {middle}{title}", screen::pad(&id, id_width), screen::pad(&key, key_width));
+        match remark.as_str() {
+            "" => writeln!(out, "{}", line.trim_end())?,
+            remark => writeln!(out, "{line}  {yellow}{remark}{yellow:#}")?,
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use unforget_core::history::{Limits, rebuild_all};
 use unforget_core::json;
+use unforget_core::record::Record;
 use unforget_core::report::{Note, Report};
 use unforget_core::scan::{Scan, scan};
 
@@ -23,20 +24,26 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         screen::write_stored(&mut out, &bytes)?;
         return Ok(Outcome::Done);
     }
-    let scanned = scan(&bytes);
+    let mut scanned = scan(&bytes);
     if context.json {
         records(&mut out, &transcript, &scanned)?;
         return Ok(outcome(&scanned.report));
     }
+    let restored = transcript.with_payloads(&mut scanned)?;
+    let shown: Vec<Record<'_>> = scanned.records.iter().zip(&restored).map(|(record, text)| full(record, text)).collect();
     if args.markdown {
         writeln!(out, "# {}\n", screen::one_line(&transcript.name))?;
-        for record in &scanned.records {
+        for record in &shown {
             write!(out, "{}", conversation::markdown(record))?;
         }
         return context.tell_damage(&transcript.shown_path(), &scanned.report);
     }
-    readable(&mut out, &scanned)?;
-    let repairs = rebuild_all(&scanned.records, &Limits::default()).repairs;
+    readable(&mut out, &shown, &scanned.report)?;
+    let history = rebuild_all(&shown, &Limits::default());
+    if history.messages.is_empty() {
+        writeln!(out, "(no messages yet in {})", screen::one_line(&transcript.name))?;
+    }
+    let repairs = history.repairs;
     let dim = anstyle::Style::new().dimmed();
     for repair in &repairs {
         let told = screen::one_line(&repair.kind.to_string());
@@ -45,16 +52,24 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
     context.tell_damage(&transcript.shown_path(), &scanned.report)
 }
 
-fn readable(out: &mut impl std::io::Write, scanned: &Scan<'_>) -> Result<()> {
+/// The record with its payloads put back, if it has any elsewhere.
+fn full<'a>(record: &Record<'a>, restored: &'a Option<String>) -> Record<'a> {
+    match restored.as_deref().map(|text| Record::parse(text, record.offset, record.n)) {
+        Some(Ok(full)) => full,
+        _ => record.clone(),
+    }
+}
+
+fn readable(out: &mut impl std::io::Write, records: &[Record<'_>], report: &Report) -> Result<()> {
     let yellow = anstyle::AnsiColor::Yellow.on_default();
-    let mut notes = scanned.report.damage().peekable();
+    let mut notes = report.damage().peekable();
     let mut tell = |out: &mut dyn std::io::Write, before: u64| -> Result<()> {
         while let Some(note) = notes.next_if(|note| note.offset <= before) {
             writeln!(out, "   {yellow}! byte {}: {}{yellow:#}", note.offset, screen::one_line(&note.kind.to_string()))?;
         }
         Ok(())
     };
-    for record in &scanned.records {
+    for record in records {
         tell(out, record.offset)?;
         write!(out, "{}", conversation::terminal(record))?;
     }

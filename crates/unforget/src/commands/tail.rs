@@ -23,12 +23,22 @@ pub(crate) fn run(context: &Context, args: &Tail) -> Result<Outcome> {
     let mut scanner = if at == 0 { Scanner::default() } else { Scanner::partial(0) };
     at = show_from(context, &reader, at, &mut scanner)?;
     if !args.follow {
+        // Nobody waits for the rest of a line that was cut off.
+        let mut rest = reader.forward(at);
+        if let Some(line) = rest.next()? {
+            show(context, &mut anstream::stdout().lock(), &line, &mut scanner)?;
+        }
         return context.tell_damage(&transcript.shown_path(), &scanner.report);
     }
     loop {
         std::thread::sleep(INTERVAL);
         let len = transcript.current_len().map_err(|error| {
-            Failure::new(format!("{} can no longer be followed: {error}", transcript.shown_path().display()))
+            let path = transcript.shown_path();
+            match error.kind() {
+                std::io::ErrorKind::NotFound => Failure::new(format!("{} was deleted or moved", path.display()))
+                    .hint("`unforget sessions --deleted` lists what can be brought back"),
+                _ => Failure::new(format!("{} can no longer be followed: {error}", path.display())),
+            }
         })?;
         if len < at {
             return Err(Failure::new(format!("{} became shorter", transcript.shown_path().display()))
@@ -47,7 +57,8 @@ fn last_lines(reader: &LogReader, count: usize) -> Result<u64> {
     let mut backward = reader.backward();
     while starts.len() < count {
         match backward.next()? {
-            Some(line) => starts.push_back(line.offset),
+            Some(line) if line.terminated => starts.push_back(line.offset),
+            Some(_) => {}
             None => break,
         }
     }
@@ -79,6 +90,7 @@ fn show(context: &Context, out: &mut impl std::io::Write, line: &Physical<'_>, s
             screen::write_stored(out, record.raw.as_bytes())?;
             writeln!(out)?;
         } else {
+            // The beginning of a large payload is enough here.
             write!(out, "{}", conversation::terminal(&record))?;
         }
     }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use unforget_core::Error;
 use unforget_core::json::quote;
 use unforget_core::store::{Entry, Listing};
+use unforget_core::summary::State;
 
 use crate::cli::Refs;
 use crate::commands::Context;
@@ -18,10 +19,12 @@ pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
         args.names.iter().map(|name| Ok(context.store.resolve(&listing, name)?)).collect::<Result<Vec<Entry>>>()?;
     for entry in &entries {
         context.store.delete(entry)?;
-        said(context, "deleted", entry)?;
-    }
-    if !context.json {
-        context.tell("hint: `unforget undelete REF` brings it back")?;
+        // Where there was no file, there is nothing to bring back.
+        let kept = entry.row.state != State::Missing;
+        said(context, if kept { "deleted" } else { "forgotten" }, entry)?;
+        if kept && !context.json {
+            context.tell("hint: `unforget undelete REF` brings it back")?;
+        }
     }
     Ok(Outcome::Done)
 }

@@ -137,7 +137,7 @@ fn an_export_is_imported_elsewhere_with_its_payloads() {
         &format!("{{\"type\":\"tool_use\",\"tool_use_id\":\"t\",\"name\":\"n\",\"input\":{{}}}}\n{{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"output\":\"{big}\"}}\n"),
     );
     let file = other.path("out.jsonl");
-    home.ok(&["export", "main:cli:user", "-o", file.to_str().unwrap()]);
+    assert_eq!(home.run(&["export", "main:cli:user", "-o", file.to_str().unwrap()]).code, 0);
     assert!(std::fs::metadata(&file).unwrap().len() < 10_000, "the payload is not in the line");
     let said = other.run(&["import", "out.jsonl"]);
     assert_eq!(said.code, 0, "{said:?}");
@@ -235,4 +235,69 @@ fn a_second_writer_is_told_who_has_the_session_and_readers_are_not_disturbed() {
     drop(input);
     assert!(holder.wait().unwrap().success());
     assert_eq!(home.feed(&["append", &id], "{\"type\":\"user\",\"content\":\"three\"}\n").out, "{\"n\":3}\n");
+}
+
+#[test]
+fn a_newer_export_carries_the_session_on_and_a_different_one_is_refused() {
+    let (home, other) = (Home::new(), Home::new());
+    let id = home.conversation("main:cli:user", &["one"]);
+    let export = |name: &str| {
+        let path = other.path(name);
+        assert_eq!(home.run(&["export", &id, "-o", path.to_str().unwrap()]).code, 0);
+    };
+    export("first.jsonl");
+    home.feed(&["append", &id], "{\"type\":\"user\",\"content\":\"two\"}\n");
+    export("second.jsonl");
+    other.ok(&["import", "first.jsonl"]);
+    assert_eq!(other.ok(&["import", "second.jsonl"]), format!("updated {id}: 1 more records from ./second.jsonl\n"));
+    assert_eq!(std::fs::read(other.transcript(&id)).unwrap(), std::fs::read(home.transcript(&id)).unwrap());
+    assert!(other.ok(&["import", "first.jsonl"]).starts_with("already here as "), "an older one takes nothing away");
+    other.feed(&["append", &id], "{\"type\":\"user\",\"content\":\"ours\"}\n");
+    home.feed(&["append", &id], "{\"type\":\"user\",\"content\":\"theirs\"}\n");
+    export("third.jsonl");
+    let before = std::fs::read(other.transcript(&id)).unwrap();
+    let said = other.run(&["import", "third.jsonl"]);
+    assert!(said.code == 4 && said.out.contains("goes on differently from byte"), "{said:?}");
+    assert_eq!(std::fs::read(other.transcript(&id)).unwrap(), before);
+}
+
+#[test]
+fn payloads_are_shown_counted_and_missed_when_they_are_gone() {
+    let (home, other) = (Home::new(), Home::new());
+    let big = format!("beginning {}", "x".repeat(400_000));
+    home.feed(&["append", "--create", "main:cli:user"], &format!("{{\"type\":\"user\",\"content\":\"{big}\"}}\n"));
+    assert!(home.ok(&["show", "main:cli:user"]).contains(&big), "all of it is shown");
+    assert!(home.ok(&["tail", "main:cli:user"]).contains("(400.0 kB in all)"));
+    let row: serde_json::Value = serde_json::from_str(&home.ok(&["sessions", "--json"])).unwrap();
+    assert_eq!(row["turns"], 1);
+    assert!(row["title"].as_str().unwrap().starts_with("beginning xxx"));
+    other.write("bare.jsonl", home.run(&["export", "main:cli:user"]).out);
+    let said = other.run(&["import", "bare.jsonl"]);
+    assert!(said.code == 4 && said.out.contains("damage: record 1: its payload"), "{said:?}");
+    assert_eq!(other.run(&["show", "main:cli:user"]).code, 4);
+    let whole = other.path("whole.jsonl");
+    home.run(&["export", "main:cli:user", "-o", whole.to_str().unwrap()]);
+    other.run(&["import", "whole.jsonl"]);
+    assert_eq!(other.run(&["doctor"]).code, 0, "the payload came with the second import");
+}
+
+#[test]
+fn another_home_is_imported_with_everything_in_it() {
+    let (home, other) = (Home::new(), Home::new());
+    let big = "x".repeat(300_000);
+    home.feed(&["append", "--create", "main:cli:a"], &format!("{{\"type\":\"user\",\"content\":\"{big}\"}}\n"));
+    home.conversation("work:cli:b", &["two"]);
+    home.ok(&["sessions"]);
+    let said = other.run(&["import", home.path("home").to_str().unwrap()]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
+    assert_eq!(other.ok(&["sessions", "--json"]).lines().count(), 2);
+    assert_eq!(other.run(&["doctor"]).code, 0);
+}
+
+#[test]
+fn a_table_in_a_pipe_is_not_cut() {
+    let home = Home::new();
+    let key = "main:telegram:a-rather-long-name-of-a-person-with-小明小明小明";
+    home.conversation(key, &["one"]);
+    assert!(home.ok(&["sessions"]).contains(key));
 }

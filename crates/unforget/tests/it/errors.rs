@@ -19,6 +19,7 @@ fn a_bad_record_is_named_by_its_line_and_what_came_before_it_is_saved() {
         ("{\"type\":\"user\",\"content\":\"x\",\"crc\":\"00000000\"}", "`crc` is set by the writer"),
         ("{\"type\":\"user\",\"content\":\"x\",\"blobs\":[\"/content\"]}", "`blobs` is set by the writer"),
         ("{\"type\":\"turn\"}", "`state` must be a string"),
+        ("{\"type\":\"session\",\"key\":\"x\"}", "is the header, which the writer sets"),
         ("{\"type\":\"compaction\",\"summary\":\" \"}", "`summary` must be a string with words in it"),
     ] {
         let before = std::fs::read(home.transcript(&id)).unwrap();
@@ -127,4 +128,68 @@ fn a_broken_snapshot_hides_nothing_and_is_kept() {
     let kept = crate::support::files(&home.path("home/agents/main"));
     assert!(kept.iter().any(|name| name.starts_with("sessions.json.bad-")), "{kept:?}");
     assert!(kept.contains(&format!("sessions/{id}.jsonl")));
+}
+
+#[test]
+fn any_text_is_not_a_session() {
+    let home = Home::new();
+    home.write("notes.jsonl", "# Notes\n\nsome text\n{\"type\":\"user\",\"content\":\"a snippet\",\"ts\":1}\nmore text\n");
+    home.write("empty.jsonl", "\n\n");
+    let said = home.run(&["import", "notes.jsonl"]);
+    assert!(said.code == 4 && said.out.contains("most of its lines are no records"), "{said:?}");
+    assert_eq!(home.ok(&["import", "empty.jsonl"]), "nothing in ./empty.jsonl\n");
+    // In the store, it is reported and left alone.
+    let path = home.write("home/agents/main/sessions/passwd.jsonl", "root:x:0:0\n");
+    let said = home.run(&["doctor", "--fix"]);
+    assert!(said.code == 4 && said.out.contains("there is no record in it"), "{said:?}");
+    assert_eq!(std::fs::read(path).unwrap(), b"root:x:0:0\n");
+}
+
+#[test]
+fn a_transcript_that_lost_its_end_is_noticed() {
+    let home = Home::new();
+    let id = home.conversation("main:cli:user", &["one", "two"]);
+    home.ok(&["sessions"]);
+    let bytes = std::fs::read(home.transcript(&id)).unwrap();
+    let cut = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    std::fs::write(home.transcript(&id), &bytes[..cut]).unwrap();
+    let said = home.run(&["doctor"]);
+    assert!(said.code == 4 && said.out.contains("its end is gone"), "{said:?}");
+    let said = home.run(&["sessions"]);
+    assert!(said.err.contains("had 3 records and now has 1"), "{said:?}");
+}
+
+#[test]
+fn a_torn_end_is_told_by_tail_as_well() {
+    let home = Home::new();
+    let id = home.conversation("main:cli:user", &["one"]);
+    let path = home.transcript(&id);
+    let mut torn = std::fs::read(&path).unwrap();
+    torn.extend_from_slice(b"{\"v\":1,");
+    std::fs::write(&path, torn).unwrap();
+    let said = home.run(&["tail", "-n", "1", &id]);
+    assert!(said.code == 4 && said.out.contains("one") && said.err.contains("a line that was cut off"), "{said:?}");
+    let said = home.feed(&["append", &id], "{\"type\":\"user\",\"content\":\"two\"}\n");
+    assert!(said.code == 0 && said.err.contains("a crash had cut the last line off; its 7 bytes are in"), "{said:?}");
+}
+
+#[test]
+fn an_ambiguous_name_never_creates_a_session() {
+    let home = Home::new();
+    for _ in 0..2 {
+        home.ok(&["new", "--label", "x"]);
+    }
+    let said = home.feed(&["append", "--create", "x"], "{\"type\":\"user\",\"content\":\"where?\"}\n");
+    assert_eq!(said.code, 2, "{said:?}");
+    assert_eq!(home.ok(&["sessions", "--json"]).lines().count(), 2);
+}
+
+#[test]
+fn what_is_in_the_trash_is_said_to_be_there() {
+    let home = Home::new();
+    let id = home.conversation("main:cli:user", &["one"]);
+    home.run(&["rm", &id]);
+    let said = home.run(&["show", "main:cli:user"]);
+    assert!(said.code == 1 && said.err.contains("it is in the trash"), "{said:?}");
+    assert!(home.ok(&[]).contains("1 in the trash"));
 }
