@@ -7,7 +7,7 @@
 //! more records gives the same bytes and then more, unless a record says otherwise (compaction, context,
 //! head) or the limits force the beginning out.
 //!
-//! `path` chooses the records, `block` looks at single content blocks, `steps` arranges calls and results,
+//! `path` chooses the records, `block` looks at single content blocks, `context` at system prompt and tools, `steps` arranges calls and results,
 //! `limits` drops what does not fit.
 
 use std::borrow::Cow;
@@ -17,6 +17,7 @@ use crate::json;
 use crate::record::{Body, Record};
 
 mod block;
+mod context;
 mod limits;
 mod path;
 mod repair;
@@ -98,9 +99,8 @@ pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
             approvals.insert(tool_use_id, state);
         }
         if let Body::Context { system, tools, model } = &record.body {
-            let mut sent = |raw| block::unmarked(block::sendable(Cow::Borrowed(raw)), record.n, arranged.repairs());
-            history.system = system.map(&mut sent);
-            history.tools = tools.map(&mut sent);
+            history.system = system.and_then(|system| context::system(system, record.n, arranged.repairs()));
+            history.tools = tools.and_then(|tools| context::tools(tools, record.n, arranged.repairs()));
             history.model.clone_from(model);
         }
         arranged.take(record);

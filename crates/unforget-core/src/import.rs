@@ -89,7 +89,8 @@ pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &C
         });
     };
     // Any text has a line or two that look like records.
-    let strange = scanned.report.damage().filter(|note| is_strange(&note.kind)).count() as u64 + scanned.report.unlisted;
+    let strange =
+        scanned.report.damage().filter(|note| is_strange(&note.kind)).count() as u64 + scanned.report.unlisted;
     if strange > scanned.records.len() as u64 {
         return Ok(Outcome::Refused { why: "most of its lines are no records".to_owned() });
     }

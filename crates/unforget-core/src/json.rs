@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use memchr::memmem;
+use serde::Deserialize as _;
 use serde_json::value::RawValue;
 
 use crate::stamp;
@@ -157,6 +158,60 @@ pub fn members(raw: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     serde::Deserializer::deserialize_map(&mut serde_json::Deserializer::from_str(raw), Members).ok()
 }
 
+/// Hands out the members of raw JSON object text in order, each name without its quotation marks.
+///
+/// Takes only what this program itself writes: no blanks between members, no escapes in names. `None` says that
+/// the text is something else, valid or not, and that whatever was handed out does not count.
+pub(crate) fn plain_members<'a>(raw: &'a str, mut take: impl FnMut(&'a str, &'a str)) -> Option<()> {
+    let bytes = raw.as_bytes();
+    let mut at = 0;
+    let mut opens = b'{';
+    loop {
+        if bytes.get(at..at + 2)? != [opens, b'"'] {
+            return None;
+        }
+        opens = b',';
+        let name = at + 1..string_end(bytes, at + 1)?;
+        let name = &raw[name.start + 1..name.end - 1];
+        at += name.len() + 3;
+        if name.contains('\\') || bytes.get(at) != Some(&b':') {
+            return None;
+        }
+        let value = &raw[at + 1..];
+        let len = match value.as_bytes().first()? {
+            b'"' => string_end(value.as_bytes(), 0)?,
+            b'1'..=b'9' => value.bytes().take_while(u8::is_ascii_digit).count(),
+            b'0' => 1,
+            b' ' | b'\t' | b'\r' | b'\n' => return None,
+            _ => <&RawValue>::deserialize(&mut serde_json::Deserializer::from_str(value)).ok()?.get().len(),
+        };
+        take(name, &value[..len]);
+        at += 1 + len;
+        if bytes.get(at..) == Some(b"}") {
+            return Some(());
+        }
+    }
+}
+
+/// Where the JSON string ends whose quotation mark is at `start`; `None` if it is not a valid one.
+fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            break;
+        }
+        at += match bytes.get(at + 1)? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 2,
+            b'u' if bytes.get(at + 2..at + 6)?.iter().all(u8::is_ascii_hexdigit) => 6,
+            _ => return None,
+        };
+    }
+    // Without a way out of the loop, so that it is done many bytes at a time.
+    let has_control = bytes[start + 1..at].iter().fold(false, |found, byte| found | (*byte < 0x20));
+    (!has_control).then_some(at + 1)
+}
+
 /// The last member of that name, as a reader that lets the last one win sees it.
 pub fn member<'a>(members: &[(Cow<'a, str>, &'a str)], name: &str) -> Option<&'a str> {
     members.iter().rev().find(|(candidate, _)| candidate == name).map(|(_, value)| *value)
@@ -211,6 +266,40 @@ mod tests {
     fn depth_ignores_brackets_in_strings() {
         assert!(!deeper_than(r#"{"a":"[[[[\"[[["}"#, 2));
         assert!(deeper_than("[[[1]]]", 2));
+    }
+
+    #[test]
+    fn plain_members_are_those_that_a_parser_sees() {
+        for raw in [
+            r#"{"v":1,"n":0,"type":"user","content":"a \"b\" \\ \u00e9 é","x":[1,{"y":"]"}],"z":{"a":-1.5e3},"t":true,"e":""}"#,
+            r#"{"a":null,"a":2}"#,
+        ] {
+            let mut plain = Vec::new();
+            assert_eq!(plain_members(raw, |name, value| plain.push((Cow::Borrowed(name), value))), Some(()));
+            assert_eq!(Some(plain), members(raw));
+        }
+        for raw in [
+            "",
+            "{",
+            "{}",
+            r#"{"a":1,}"#,
+            r#"{"a":1}}"#,
+            r#"{"a":01}"#,
+            r#"{"a":1.5}"#,
+            r#"{"a":tru}"#,
+            r#"{"a":"\x"}"#,
+            r#"{"a":"\u12g4"}"#,
+            "{\"a\":\"\n\"}",
+            "{\"a\u{1}\":1}",
+            r#"{"a" :1}"#,
+            r#"{"a": 1}"#,
+            r#"{"a": {"b":1}"#,
+            r#"{"\u0061":1}"#,
+            r#"{"a":"b"#,
+            r#"["a":1}"#,
+        ] {
+            assert_eq!(plain_members(raw, |_, _| {}), None, "{raw}");
+        }
     }
 
     #[test]

@@ -106,8 +106,10 @@ pub fn salvage(line: &Physical<'_>, first: bool) -> Vec<Piece> {
         }
         let blanks = bytes[at..].iter().take_while(|byte| is_blank(**byte)).count();
         if blanks > 0 {
-            // Blanks beside an object (indentation, a carriage return) are part of its line.
-            if let (Some(Piece::Object(range)), true) = (pieces.last_mut(), at + blanks == bytes.len()) {
+            // Blanks behind an object (a carriage return) are part of its line, if JSON takes them for blanks.
+            let rest = &bytes[at..];
+            let is_end = rest.len() == blanks && rest.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
+            if let (Some(Piece::Object(range)), true) = (pieces.last_mut(), is_end) {
                 range.end = bytes.len();
             } else {
                 pieces.push(Piece::Skip(at..at + blanks, NoteKind::Blank));

@@ -37,8 +37,9 @@ impl End {
                 if record.version == 0 {
                     return Self::by_scanning(reader);
                 }
-                let end = found.get_or_insert(Self { next: record.n + 1, head: None, crc: scanner.last_crc() });
-                end.next = end.next.max(record.n + 1);
+                let next = record.n.saturating_add(1);
+                let end = found.get_or_insert(Self { next, head: None, crc: scanner.last_crc() });
+                end.next = end.next.max(next);
                 match record.body {
                     Body::Head { to } => end.head = to,
                     _ if record.is_step() => end.head = Some(record.n),

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::json;
@@ -27,8 +27,19 @@ pub const VERSION: u64 = 1;
 
 /// The types that mean something to this program.
 const KNOWN_TYPES: [&str; 13] = [
-    "session", "user", "assistant", "tool_use", "tool_result", "compaction", "context", "turn", "error", "approval", "head",
-    "label", "title",
+    "session",
+    "user",
+    "assistant",
+    "tool_use",
+    "tool_result",
+    "compaction",
+    "context",
+    "turn",
+    "error",
+    "approval",
+    "head",
+    "label",
+    "title",
 ];
 
 /// What a line means.
@@ -198,7 +209,7 @@ pub struct ToolResult<'a> {
 impl<'a> Record<'a> {
     /// Decodes a line; `place` is its number if it does not carry one.
     pub fn parse(raw: &'a str, offset: u64, place: u64) -> Result<Self, serde_json::Error> {
-        let fields: Fields<'a> = serde_json::from_str(raw)?;
+        let fields = Fields::parse(raw)?;
         let version = fields.number(Field::V).unwrap_or(0);
         let kind = fields.text(Field::Type).unwrap_or_default();
         let body = if version > VERSION { Body::Unknown { kind } } else { fields.body(kind) };
@@ -307,48 +318,39 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                 f.write_str("an object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut values = [None; FIELD_COUNT];
-                while let Some(Name(known)) = map.next_key()? {
-                    match known {
-                        Some(field) => {
-                            let value: &RawValue = map.next_value()?;
-                            values[field as usize] = Some(value.get()).filter(|text| *text != "null");
-                        }
-                        None => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
+                let mut fields = Fields::none();
+                // As raw text: a name may hold a lone surrogate, which decoding would refuse.
+                while let Some(name) = map.next_key::<&RawValue>()? {
+                    let value: &RawValue = map.next_value()?;
+                    fields.set(&json::string(name.get()).unwrap_or_default(), value.get());
                 }
-                Ok(Fields { values })
+                Ok(fields)
             }
         }
         deserializer.deserialize_map(Line)
     }
 }
 
-struct Name(Option<Field>);
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Name;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
-                Ok(Name(field(name)))
-            }
-            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name, E> {
-                Ok(Name(std::str::from_utf8(name).ok().and_then(field)))
-            }
-        }
-        // As bytes, because a name with a lone surrogate is a name that is not known, not an error.
-        deserializer.deserialize_bytes(Text)
-    }
-}
-
 impl<'a> Fields<'a> {
+    fn none() -> Self {
+        Self { values: [None; FIELD_COUNT] }
+    }
+
+    /// The members of a line; one that this program wrote is spared the general parser.
+    fn parse(raw: &'a str) -> Result<Self, serde_json::Error> {
+        let mut fields = Self::none();
+        match json::plain_members(raw, |name, value| fields.set(name, value)) {
+            Some(()) => Ok(fields),
+            None => serde_json::from_str(raw),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &'a str) {
+        if let Some(field) = field(name) {
+            self.values[field as usize] = Some(value).filter(|text| *text != "null");
+        }
+    }
+
     fn get(&self, field: Field) -> Option<&'a str> {
         self.values[field as usize]
     }

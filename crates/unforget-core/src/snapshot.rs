@@ -48,16 +48,14 @@ pub fn read(medium: &dyn Medium, path: &Path) -> Found {
     struct Version {
         version: u64,
     }
-    match serde_json::from_slice::<Version>(&bytes) {
-        Ok(Version { version }) if version > VERSION => {
-            return Found::Unusable(format!("it has version {version}, and this program knows {VERSION}"));
-        }
-        Ok(_) => {}
-        Err(error) => return Found::Unusable(error.to_string()),
-    }
+    let newer = |version| Found::Unusable(format!("it has version {version}, and this program knows {VERSION}"));
     match serde_json::from_slice::<Wire>(&bytes) {
+        Ok(wire) if wire.version > VERSION => newer(wire.version),
         Ok(wire) => Found::Rows(wire.sessions),
-        Err(error) => Found::Unusable(error.to_string()),
+        Err(error) => match serde_json::from_slice::<Version>(&bytes) {
+            Ok(Version { version }) if version > VERSION => newer(version),
+            _ => Found::Unusable(error.to_string()),
+        },
     }
 }
 

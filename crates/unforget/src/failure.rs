@@ -113,7 +113,8 @@ impl From<Error> for Failure {
             Error::Io { source, .. }
                 if matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) =>
             {
-                failure.hint("nothing was changed; check who may write there, or say where the store is with `--home DIR`")
+                failure
+                    .hint("nothing was changed; check who may write there, or say where the store is with `--home DIR`")
             }
             _ => failure,
         }

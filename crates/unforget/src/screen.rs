@@ -68,7 +68,10 @@ pub(crate) fn pad(text: &str, columns: usize) -> String {
 
 /// The width of the terminal, if there is one.
 pub(crate) fn columns() -> Option<usize> {
-    rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|columns| *columns > 0)
 }
 
 /// How long ago something was: `just now`, `5m ago`, `3h ago`, `2d ago`, or the date.

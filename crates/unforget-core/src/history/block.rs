@@ -91,6 +91,12 @@ pub(super) fn elements<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repai
     if raw.starts_with('"') {
         return text_block(raw, n, repairs).map(Element::Block).into_iter().collect();
     }
+    // Nearly every message of the model is a list of one text.
+    if let Some(only) = raw.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
+        && let Some(blank) = plain_text(only)
+    {
+        return sized_text(Cow::Borrowed(only), blank, n, repairs).map(Element::Block).into_iter().collect();
+    }
     let single;
     let blocks: &[&str] = match json::elements(raw) {
         Some(blocks) => {
@@ -178,7 +184,7 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
 /// A text block from JSON text of a string.
 fn text_block<'a>(quoted: &str, n: u64, repairs: &mut Repairs) -> Option<Block<'a>> {
     let blank = json::string(quoted).is_none_or(|text| is_blank(&text));
-    sized_text(Cow::Owned(format!("{{\"type\":\"text\",\"text\":{quoted}}}")), blank, n, repairs)
+    sized_text(Cow::Owned(["{\"type\":\"text\",\"text\":", quoted, "}"].concat()), blank, n, repairs)
 }
 
 /// Whether a text has no words in it, as the API sees it.

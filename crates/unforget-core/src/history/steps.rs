@@ -51,12 +51,12 @@ struct Given<'a> {
 #[derive(Debug)]
 pub(super) struct Steps<'a> {
     pub(super) list: Vec<Step<'a>>,
-    open: HashMap<String, Vec<(usize, usize)>>,
+    open: HashMap<Cow<'a, str>, Vec<(usize, usize)>>,
     /// Results that came before any call of their id.
     early: Vec<Given<'a>>,
-    known: HashSet<String>,
+    known: HashSet<Cow<'a, str>>,
     /// Ids of calls that came inside a message's content since the user last spoke.
-    in_content: HashSet<String>,
+    in_content: HashSet<Cow<'a, str>>,
     repairs: Repairs,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Steps<'a> {
                             step.parts.push(Part::Block(block));
                         }
                         Element::Call(call) => {
-                            self.in_content.insert(call.id.clone().into_owned());
+                            self.in_content.insert(call.id.clone());
                             self.call(call, msg, n, record.version);
                         }
                         Element::Answer(_) => {}
@@ -196,8 +196,8 @@ impl<'a> Steps<'a> {
             self.repairs.add(given.n, RepairKind::ResultMoved(given.answer.id.clone().into_owned()));
         }
         let step_index = self.list.len().saturating_sub(1);
-        self.known.insert(call.id.clone().into_owned());
-        let id = call.id.clone().into_owned();
+        self.known.insert(call.id.clone());
+        let id = call.id.clone();
         let last = self.last();
         last.msg = msg.clone().or(last.msg.take());
         let call_index = last.calls.len();
@@ -210,10 +210,10 @@ impl<'a> Steps<'a> {
     }
 
     fn answer(&mut self, given: Given<'a>) {
-        let id = given.answer.id.clone().into_owned();
+        let id = given.answer.id.clone();
         let Some(open) = self.open.get_mut(&id).filter(|open| !open.is_empty()) else {
             if self.known.contains(&id) {
-                self.repairs.add(given.n, RepairKind::SecondResult(id));
+                self.repairs.add(given.n, RepairKind::SecondResult(id.into_owned()));
             } else {
                 self.early.push(given);
             }
@@ -226,7 +226,7 @@ impl<'a> Steps<'a> {
         if is_last {
             self.list[step].answered = true;
         } else {
-            self.repairs.add(given.n, RepairKind::ResultMoved(id));
+            self.repairs.add(given.n, RepairKind::ResultMoved(id.into_owned()));
         }
         self.list[step].calls[call].answer = Some(given);
     }
@@ -550,7 +550,10 @@ impl<'a> Outgoing<'a> {
             Piece::Block(block) => block.json,
             Piece::Result { mut head, content, tail } => {
                 match content {
-                    ResultContent::Text(text) => head.push_str(&text),
+                    ResultContent::Text(text) => {
+                        head.reserve_exact(text.len() + tail.len());
+                        head.push_str(&text);
+                    }
                     ResultContent::Blocks(blocks) => {
                         head.push('[');
                         for (i, block) in blocks.iter().enumerate() {

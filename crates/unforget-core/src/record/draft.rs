@@ -18,6 +18,9 @@ const ABOUT_THE_SESSION: [&str; 4] = ["session", "head", "label", "title"];
 /// What the last member of a native line looks like: `,"crc":"1a2b3c4d"}`.
 pub(crate) const CRC_MEMBER: &str = ",\"crc\":\"";
 
+/// About how long a line without members is.
+const ENVELOPE_BYTES: usize = 128;
+
 /// A record before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
@@ -170,20 +173,17 @@ impl Draft {
 
     /// Refuses what could not be read back as a usable record.
     pub fn check(&self) -> Result<()> {
-        if let Some((name, _)) =
-            self.members.iter().find(|(name, _)| RESERVED.contains(&name.as_str()) || name == "type")
-        {
-            return Err(Error::Invalid(format!("`{name}` is set by the writer; leave it out")));
+        let mut fields = super::Fields::none();
+        for (name, value) in &self.members {
+            if RESERVED.contains(&name.as_str()) || name == "type" {
+                return Err(Error::Invalid(format!("`{name}` is set by the writer; leave it out")));
+            }
+            if serde_json::from_str::<&serde_json::value::RawValue>(value).is_err() {
+                return Err(Error::Invalid(format!("`{name}` of the {} record is not JSON", self.kind)));
+            }
+            fields.set(name, value.trim_ascii());
         }
-        if let Some((name, _)) =
-            self.members.iter().find(|(_, value)| serde_json::from_str::<&serde_json::value::RawValue>(value).is_err())
-        {
-            return Err(Error::Invalid(format!("`{name}` of the {} record is not JSON", self.kind)));
-        }
-        let line = self.encode(Envelope { n: 1, parent: Some(0), now_ms: 0, previous_crc: 0 }, &[]);
-        let record = super::Record::parse(line.trim_end(), 0, 0)
-            .map_err(|error| Error::Invalid(format!("not JSON: {error}")))?;
-        match record.body {
+        match fields.body(Cow::Borrowed(&self.kind)) {
             super::Body::Invalid { kind, why } => Err(Error::Invalid(format!("a {kind} record is not valid: {why}"))),
             _ => Ok(()),
         }
@@ -194,9 +194,28 @@ impl Draft {
         !ABOUT_THE_SESSION.contains(&self.kind.as_str())
     }
 
+    /// Where the conversation goes on from behind this record, given its number; `None` if it stays where it is.
+    pub(crate) fn moves_head_to(&self, n: u64) -> Option<Option<u64>> {
+        match self.kind.as_str() {
+            "head" => {
+                let to = self.members.iter().rev().find(|(name, _)| name == "to");
+                Some(to.and_then(|(_, to)| json::number(to.trim())))
+            }
+            "session" if n == 0 => Some(Some(n)),
+            _ => self.is_step().then_some(Some(n)),
+        }
+    }
+
     /// The line, with its line feed.
     pub fn encode(&self, envelope: Envelope, blobs: &[String]) -> String {
-        let mut line = format!("{{\"v\":{},\"n\":{}", super::VERSION, envelope.n);
+        self.encode_with_checksum(envelope, blobs).0
+    }
+
+    /// The line, with its line feed, and the checksum in it.
+    pub(crate) fn encode_with_checksum(&self, envelope: Envelope, blobs: &[String]) -> (String, u32) {
+        let members: usize = self.members.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let mut line = String::with_capacity(members + ENVELOPE_BYTES);
+        line.push_str(&format!("{{\"v\":{},\"n\":{}", super::VERSION, envelope.n));
         if let Some(parent) = envelope.parent.filter(|_| self.is_step()) {
             line.push_str(&format!(",\"parent\":{parent}"));
         }
@@ -215,7 +234,7 @@ impl Draft {
         }
         let crc = checksum(envelope.previous_crc, line.as_bytes());
         line.push_str(&format!("{CRC_MEMBER}{crc:08x}\"}}\n"));
-        line
+        (line, crc)
     }
 }
 

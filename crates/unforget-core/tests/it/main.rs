@@ -7,6 +7,7 @@
     reason = "tests set scenes with plain files and may fail loudly"
 )]
 
+mod corpus;
 mod crash;
 mod faults_conversation;
 mod faults_file;

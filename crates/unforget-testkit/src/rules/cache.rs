@@ -1,7 +1,7 @@
 //! Where `cache_control` may stand, and how often.
 //!
 //! The limit counts every place of the body, the automatic one at the top included, so this pass walks the whole value
-//! instead of the blocks it knows. When a body breaks several of these rules, the place named is the first in the order
+//! instead of the blocks it knows, but not what a tool is called with, which is data. When a body breaks several of these rules, the place named is the first in the order
 //! of serde_json's map, which sorts its keys. The depth of the walk is bounded by that of the parser.
 
 use serde_json::Value;
@@ -41,8 +41,12 @@ fn count(value: &Value, path: &str) -> Result<usize, Rejection> {
                     _ => {}
                 }
             }
+            let is_data = |key: &str| match members.get("type").and_then(Value::as_str) {
+                Some("tool_use" | "server_tool_use") => key == "input",
+                _ => key == "input_schema",
+            };
             for (key, member) in members {
-                if holds_members(member) {
+                if holds_members(member) && !is_data(key) {
                     let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                     found += count(member, &path)?;
                 }

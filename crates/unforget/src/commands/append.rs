@@ -37,7 +37,10 @@ pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
             if number > 1 { failure.hint("the lines before it are saved") } else { failure }
         })?;
         if !Record::is_known_type(draft.kind()) {
-            context.tell(&format!("note: stdin, line {number}: `{}` is no type that a model sees; it is kept", draft.kind()))?;
+            context.tell(&format!(
+                "note: stdin, line {number}: `{}` is no type that a model sees; it is kept",
+                draft.kind()
+            ))?;
         }
         let saved = session.append(&[draft])?;
         writeln!(out, "{{\"n\":{}}}", saved.start)?;

@@ -69,7 +69,11 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
             Some(origin) => {
                 let file = json::member(&origin, "file").and_then(json::string).unwrap_or_default();
                 let damaged = json::member(&origin, "damaged").and_then(json::number).unwrap_or(0);
-                let rest = if damaged > 0 { format!(" ({damaged} damaged places are in the kept original only)") } else { String::new() };
+                let rest = if damaged > 0 {
+                    format!(" ({damaged} damaged places are in the kept original only)")
+                } else {
+                    String::new()
+                };
                 one("imported", format!("from {file}{rest}"), Cow::Borrowed(""), AnsiColor::Blue, false)
             }
             None => Vec::new(),

@@ -53,7 +53,12 @@ pub(crate) fn run(context: &Context, args: &Export) -> Result<Outcome> {
                 writeln!(std::io::stdout(), "{{\"file\":{path},\"bytes\":{},\"blobs\":{}}}", bytes.len(), blobs.len())?;
             } else {
                 let size = screen::bytes(bytes.len() as u64);
-                context.tell(&format!("wrote {}: {} records, {size}, {} payloads", path.display(), scanned.records.len(), blobs.len()))?;
+                context.tell(&format!(
+                    "wrote {}: {} records, {size}, {} payloads",
+                    path.display(),
+                    scanned.records.len(),
+                    blobs.len()
+                ))?;
             }
         }
     }

@@ -30,7 +30,8 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         return Ok(outcome(&scanned.report));
     }
     let restored = transcript.with_payloads(&mut scanned)?;
-    let shown: Vec<Record<'_>> = scanned.records.iter().zip(&restored).map(|(record, text)| full(record, text)).collect();
+    let shown: Vec<Record<'_>> =
+        scanned.records.iter().zip(&restored).map(|(record, text)| full(record, text)).collect();
     if args.markdown {
         writeln!(out, "# {}\n", screen::one_line(&transcript.name))?;
         for record in &shown {

@@ -133,7 +133,10 @@ fn a_broken_snapshot_hides_nothing_and_is_kept() {
 #[test]
 fn any_text_is_not_a_session() {
     let home = Home::new();
-    home.write("notes.jsonl", "# Notes\n\nsome text\n{\"type\":\"user\",\"content\":\"a snippet\",\"ts\":1}\nmore text\n");
+    home.write(
+        "notes.jsonl",
+        "# Notes\n\nsome text\n{\"type\":\"user\",\"content\":\"a snippet\",\"ts\":1}\nmore text\n",
+    );
     home.write("empty.jsonl", "\n\n");
     let said = home.run(&["import", "notes.jsonl"]);
     assert!(said.code == 4 && said.out.contains("most of its lines are no records"), "{said:?}");
