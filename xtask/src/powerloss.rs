@@ -12,6 +12,7 @@ use crate::{Result, run};
 
 const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 const ROUNDS: usize = 5;
+const RECORDS: usize = 200;
 /// XFS wants at least 300 MB.
 const IMAGE: &str = "320M";
 
@@ -49,16 +50,15 @@ fn run_in(workspace: &Path, file_system: &str, folder: &Path) -> Result {
     run(Command::new("truncate").args(["--size", IMAGE]).arg(&image))?;
     let force = if file_system == "xfs" { "-f" } else { "-F" };
     run(Command::new(format!("mkfs.{file_system}")).args(["-q", force]).arg(&image))?;
-    let binary = workspace.join("target/debug/unforget");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    let binary = target.join("debug/unforget");
     let mut acked: Vec<(u64, String)> = Vec::new();
     for round in 0..ROUNDS {
         run(Command::new("mount").args(["-o", "loop"]).args([&image, &mount]))?;
         let home = mount.join("home");
-        let outcome = check(&binary, &home, &acked).and_then(|()| append(&binary, &home, round, &mut acked));
-        // Shut the file system down even after a failure: the mount must go.
-        let cut = run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&mount));
+        let outcome = check(&binary, &home, &acked).and_then(|()| append(&binary, &home, &mount, round, &mut acked));
         run(Command::new("umount").arg(&mount))?;
-        outcome.and(cut)?;
+        outcome?;
     }
     run(Command::new("mount").args(["-o", "loop"]).args([&image, &mount]))?;
     let outcome = check(&binary, &mount.join("home"), &acked);
@@ -82,34 +82,39 @@ pub(crate) fn pull_the_plug(workspace: &Path) -> Result {
     Ok(())
 }
 
-/// Appends records and remembers those that were acknowledged; the last ones are on their way when the plug is pulled.
-fn append(binary: &Path, home: &Path, round: usize, acked: &mut Vec<(u64, String)>) -> Result {
+/// Appends records, pulls the plug while the writer is busy, and remembers what was acknowledged.
+fn append(binary: &Path, home: &Path, mount: &Path, round: usize, acked: &mut Vec<(u64, String)>) -> Result {
     let fail = |error: std::io::Error| error.to_string();
     let mut writer = Command::new(binary)
         .args(["append", "--create", "main:cli:user", "--home"])
         .arg(home)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .map_err(fail)?;
     let (Some(mut input), Some(output)) = (writer.stdin.take(), writer.stdout.take()) else {
         return Err("the writer has no pipes".to_owned());
     };
+    let texts: Vec<String> =
+        (0..RECORDS).map(|number| format!("round {round} record {number} {}", "z".repeat(number * 37))).collect();
+    let lines: String = texts.iter().map(|text| format!("{{\"type\":\"user\",\"content\":\"{text}\"}}\n")).collect();
+    // The writer is fed from a thread of its own, so that it has work when the disk goes away.
+    let feeder = std::thread::spawn(move || input.write_all(lines.as_bytes()));
     let mut acks = BufReader::new(output).lines();
-    for number in 0..40 {
-        let text = format!("round {round} record {number} {}", "z".repeat(number * 97));
-        writeln!(input, "{{\"type\":\"user\",\"content\":\"{text}\"}}").map_err(fail)?;
-        let line = acks.next().ok_or("the writer ended")?.map_err(fail)?;
-        let n = line
-            .trim_start_matches("{\"n\":")
-            .trim_end_matches('}')
-            .parse()
-            .map_err(|_| format!("odd answer: {line}"))?;
-        acked.push((n, text));
+    let mut cut = Ok(());
+    for (heard, text) in texts.iter().enumerate() {
+        if heard == RECORDS / 4 {
+            cut = run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(mount));
+        }
+        let Some(Ok(line)) = acks.next() else { break };
+        let n = line.trim_start_matches("{\"n\":").trim_end_matches('}').parse();
+        acked.push((n.map_err(|_| format!("odd answer: {line}"))?, text.clone()));
     }
-    writer.kill().map_err(fail)?;
     writer.wait().map_err(fail)?;
-    Ok(())
+    // A writer whose disk is gone stops reading: the feeder's broken pipe is expected.
+    drop(feeder.join());
+    cut
 }
 
 /// Every acknowledged record is there.

@@ -13,7 +13,7 @@ use crate::encode;
 use crate::error::{Error, IoContext as _, Result};
 use crate::json;
 use crate::layout;
-use crate::medium::{Medium, parent, publish_durable, read_small};
+use crate::medium::{Medium, parent, read_small, replace_durable};
 use crate::record::{Draft, Record};
 use crate::report::{Note, NoteKind};
 
@@ -62,13 +62,19 @@ impl Blobs {
     pub fn put(&self, bytes: &[u8]) -> Result<String> {
         let hash = encode::sha256_hex(bytes);
         let path = layout::blob(&hash);
-        if let Ok(stat) = self.medium.stat(&path)
-            && stat.len == bytes.len() as u64
-        {
-            return Ok(hash);
+        if bytes.len() as u64 > MAX_BLOB {
+            return Err(Error::Invalid(format!("a payload of {} bytes is too large to be kept", bytes.len())));
         }
         self.medium.create_dir(parent(&path)).context("create", parent(&path))?;
-        publish_durable(self.medium.as_ref(), &path, bytes).context("write", &path)?;
+        match self.get(&hash) {
+            // Whoever wrote it may have died before its name was durable.
+            Ok(_) => self.medium.sync_dir(parent(&path)).context("sync", parent(&path))?,
+            // Named by its content, it can only be mended by being replaced.
+            Err(Error::NotFound { .. } | Error::Invalid(_)) => {
+                replace_durable(self.medium.as_ref(), &path, bytes).context("write", &path)?;
+            }
+            Err(error) => return Err(error),
+        }
         Ok(hash)
     }
 
@@ -192,4 +198,25 @@ impl Blobs {
             }
         }
     }
+}
+
+/// The references in a record; `None` for one that is not well formed.
+pub fn references(record: &Record<'_>) -> Vec<Option<BlobRef>> {
+    if record.blobs.is_empty() {
+        return Vec::new();
+    }
+    let members = json::members(record.raw).unwrap_or_default();
+    let at = |pointer: &str| {
+        let (name, index) = match pointer.strip_prefix('/')?.split_once('/') {
+            Some((name, index)) => (name, Some(index.parse::<usize>().ok()?)),
+            None => (&pointer[1..], None),
+        };
+        let value = json::member(&members, name)?;
+        let value = match index {
+            Some(index) => json::elements(value)?.get(index).copied()?,
+            None => value,
+        };
+        BlobRef::parse(value)
+    };
+    record.blobs.iter().map(|pointer| at(pointer)).collect()
 }

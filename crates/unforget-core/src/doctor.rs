@@ -7,14 +7,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::blob::BlobRef;
-use crate::encode;
+use crate::blob::{BlobRef, references};
 use crate::error::{Error, IoContext as _, Result};
-use crate::json;
 use crate::layout;
-use crate::medium::{FileKind, TEMPORARY, read_small};
+use crate::medium::{FileKind, TEMPORARY};
 use crate::reader::LogReader;
-use crate::record::{Body, Record};
+use crate::record::Body;
 use crate::report::{NoteKind, Report};
 use crate::scan::Scanner;
 use crate::store::{Entry, Store};
@@ -151,7 +149,13 @@ fn session(
             Ok(session) => {
                 drop(session);
                 let before = (health.torn, health.has_header);
-                health = check(store, &path)?;
+                health = match check(store, &path) {
+                    Ok(health) => health,
+                    Err(error) => {
+                        diagnosis.add(id, error, "try again", false);
+                        return Ok(());
+                    }
+                };
                 if before.0 && !health.torn {
                     diagnosis.add(id, "its last line was cut off; the bytes are in a .torn file now", "", true);
                 }
@@ -207,14 +211,14 @@ fn check(store: &Store, path: &Path) -> Result<Health> {
     let reader = LogReader::open(store.medium().as_ref(), path)?;
     let mut scanner = Scanner::default();
     let (mut has_header, mut torn, mut records) = (false, false, 0);
-    let mut references = Vec::new();
+    let mut found = Vec::new();
     let mut forward = reader.forward(0);
     while let Some(line) = forward.next()? {
         torn |= !line.terminated;
         scanner.feed(&line, |record| {
             records += 1;
             has_header |= matches!(record.body, Body::Session(_));
-            references.extend(blob_references(&record).into_iter().map(|reference| (record.n, reference)));
+            found.extend(references(&record).into_iter().map(|reference| (record.n, reference)));
         });
     }
     let missing = |(n, reference): (u64, Option<BlobRef>)| match reference {
@@ -224,29 +228,8 @@ fn check(store: &Store, path: &Path) -> Result<Health> {
             Err(error) => Some((n, format!("its payload {} cannot be found: {error}", reference.sha256))),
         },
     };
-    let blobs = references.into_iter().filter_map(missing).collect();
+    let blobs = found.into_iter().filter_map(missing).collect();
     Ok(Health { report: scanner.report, records, has_header, torn, bytes: reader.len(), blobs })
-}
-
-/// The references in a record; `None` for one that is not well formed.
-pub fn blob_references(record: &Record<'_>) -> Vec<Option<BlobRef>> {
-    if record.blobs.is_empty() {
-        return Vec::new();
-    }
-    let members = json::members(record.raw).unwrap_or_default();
-    let at = |pointer: &str| {
-        let (name, index) = match pointer.strip_prefix('/')?.split_once('/') {
-            Some((name, index)) => (name, Some(index.parse::<usize>().ok()?)),
-            None => (&pointer[1..], None),
-        };
-        let value = json::member(&members, name)?;
-        let value = match index {
-            Some(index) => json::elements(value)?.get(index).copied()?,
-            None => value,
-        };
-        BlobRef::parse(value)
-    };
-    record.blobs.iter().map(|pointer| at(pointer)).collect()
 }
 
 fn blobs(store: &Store, diagnosis: &mut Diagnosis, progress: &mut impl FnMut(&Path)) -> Result<()> {
@@ -256,10 +239,9 @@ fn blobs(store: &Store, diagnosis: &mut Diagnosis, progress: &mut impl FnMut(&Pa
             continue;
         }
         progress(&path);
-        let bytes = read_small(store.medium().as_ref(), &path, u64::MAX).context("read", &path)?;
-        diagnosis.bytes += bytes.len() as u64;
-        if encode::sha256_hex(&bytes) != name {
-            diagnosis.add(path.display(), "its content does not match its name", "restore it from a backup", false);
+        match store.blobs().get(&name) {
+            Ok(bytes) => diagnosis.bytes += bytes.len() as u64,
+            Err(error) => diagnosis.add(path.display(), error, "restore it from a backup", false),
         }
     }
     Ok(())

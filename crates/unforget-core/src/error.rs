@@ -62,11 +62,11 @@ pub enum Error {
         format: &'static str,
     },
     /// A transcript's header belongs to another session.
-    #[error("`{}` claims to be session `{found}`: it is not attached to any key", path.display())]
+    #[error("`{}` says that it is `{found}`, which it should not be: no key leads to it", path.display())]
     Mismatch {
         /// The transcript.
         path: PathBuf,
-        /// The id in its header.
+        /// The id or key in its header.
         found: String,
     },
     /// Nothing by that name.

@@ -103,7 +103,8 @@ pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &C
     };
     let converted = convert::convert(&scanned.records);
     let created_ms = scanned.records.iter().find_map(Record::time_ms).or(candidate.created_ms);
-    let created_ms = created_ms.unwrap_or_else(|| store.source().now_ms());
+    let now_ms = store.source().now_ms();
+    let created_ms = created_ms.map_or(now_ms, |ms| ms.min(now_ms));
     store.blobs().put(&bytes)?;
     let origin = format!(
         "{{\"format\":\"tutorial\",\"id\":{},\"file\":{},\"sha256\":\"{sha256}\",\"bytes\":{},\"damaged\":{}}}",

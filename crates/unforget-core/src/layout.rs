@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! agents/<agent>/sessions.json            readable snapshot of that agent's sessions
+//! agents/<agent>/create.lock              one process at a time creates a session for a key
 //! agents/<agent>/sessions/<id>.jsonl      a transcript
 //! agents/<agent>/sessions/<id>.torn-<n>   bytes that a crash left half-written
 //! blobs/<xx>/<sha256>                     payloads too large for a line
@@ -64,6 +65,11 @@ impl AgentDir {
         Path::new(AGENTS).join(&self.0).join("sessions.json")
     }
 
+    /// The file whose lock lets one process at a time create a session for a key.
+    pub fn turnstile(&self) -> PathBuf {
+        Path::new(AGENTS).join(&self.0).join("create.lock")
+    }
+
     /// Where the agent's deleted sessions are.
     pub fn trash(&self) -> PathBuf {
         Path::new(TRASH).join(&self.0)
@@ -88,6 +94,11 @@ pub fn blob(sha256: &str) -> PathBuf {
 /// The session whose transcript has this file name.
 pub fn transcript_id(name: &str) -> Option<SessionId> {
     SessionId::parse(name.strip_suffix(&format!(".{TRANSCRIPT}"))?)
+}
+
+/// The name of a session's n-th file of torn bytes.
+pub fn torn_piece(id: &SessionId, n: u32) -> String {
+    format!("{id}.torn-{n}")
 }
 
 /// Whether a file holds torn bytes of that session.

@@ -10,6 +10,7 @@
 //! Nothing here looks inside a line, except to see whether a tail without a line feed is a whole one.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,8 +53,8 @@ pub struct Log {
     len: u64,
     durability: Durability,
     poisoned: bool,
-    /// Where bytes begin that a failed append left and that could not be cut off.
-    left_behind: Option<u64>,
+    /// Bytes that a failed append left and that could not be cut off.
+    left_behind: Option<Range<u64>>,
 }
 
 impl Log {
@@ -87,11 +88,17 @@ impl Log {
         }
         (self.identity, self.len) = (stat.identity, stat.len);
         // What was never acknowledged goes aside, whole lines too: the caller will append it again.
-        let sealed = match self.left_behind.filter(|start| *start < stat.len) {
-            Some(start) => Some(self.move_aside(start)?),
+        // If the file goes on behind it, someone else has taken it for granted and built on it.
+        let sealed = match self.left_behind.take().filter(|left| left.start < stat.len && stat.len <= left.end) {
+            Some(left) => match self.move_aside(left.start) {
+                Ok(sealed) => Some(sealed),
+                Err(error) => {
+                    self.left_behind = Some(left);
+                    return Err(error);
+                }
+            },
             None => self.seal()?,
         };
-        self.left_behind = None;
         self.poisoned = false;
         Ok(sealed)
     }
@@ -131,14 +138,14 @@ impl Log {
         }
         self.check()?;
         if let Err(error) = write_full(self.file.as_mut(), batch) {
-            self.roll_back();
+            self.roll_back(batch.len());
             return Err(error).context("append to", &self.path);
         }
         if self.durability == Durability::PowerLoss
             && let Err(error) = self.file.sync_data()
         {
             // The kernel may have dropped the pages and forgotten the error: no second try on this descriptor.
-            self.roll_back();
+            self.roll_back(batch.len());
             self.poisoned = true;
             return Err(error).context("make durable the append to", &self.path);
         }
@@ -164,11 +171,12 @@ impl Log {
         }
     }
 
-    fn roll_back(&mut self) {
+    /// Takes back an append of `batch` bytes.
+    fn roll_back(&mut self, batch: usize) {
         // If even this fails, reopening moves aside what is left; another opener seals it.
         if self.file.set_len(self.len).is_err() {
             self.poisoned = true;
-            self.left_behind.get_or_insert(self.len);
+            self.left_behind.get_or_insert(self.len..self.len + batch as u64);
         }
     }
 
@@ -180,7 +188,7 @@ impl Log {
             let at = self.len;
             let healed = write_full(self.file.as_mut(), b"\n").and_then(|()| self.file.sync_data());
             if healed.is_err() {
-                self.roll_back();
+                self.roll_back(1);
             }
             healed.context("complete the last line of", &self.path)?;
             self.len = at + 1;
@@ -234,5 +242,7 @@ fn lock(medium: &dyn Medium, path: &Path, file: &dyn Handle) -> Result<Stat> {
     if named.try_lock().context("lock", path)? {
         return Err(Error::LockIneffective { path: path.to_path_buf() });
     }
+    // Whoever created the file may have died before its name was durable, and what is appended now must be found again.
+    medium.sync_dir(parent(path)).context("sync the directory of", path)?;
     Ok(stat)
 }

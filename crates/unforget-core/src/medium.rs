@@ -14,7 +14,6 @@
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 mod os;
 pub use os::Os;
@@ -178,12 +177,10 @@ pub fn publish_durable(medium: &dyn Medium, path: &Path, bytes: &[u8]) -> io::Re
 /// What the names of unfinished files contain.
 pub const TEMPORARY: &str = ".tmp-";
 
-/// A name beside `path` that no other process or thread uses.
+/// A name beside `path` that nobody else uses: process numbers repeat, in containers and after a restart.
 fn temporary_name(path: &Path) -> PathBuf {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!("{TEMPORARY}{}-{count}", std::process::id()));
+    name.push(format!("{TEMPORARY}{}", uuid::Uuid::now_v7().simple()));
     path.with_file_name(name)
 }
 

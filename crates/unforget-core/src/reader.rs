@@ -16,6 +16,9 @@ use crate::medium::{Access, Handle, Medium, read_full, write_full};
 const FORWARD_BLOCK: usize = 256 * 1024;
 const BACKWARD_BLOCK: usize = 64 * 1024;
 
+/// The longest file that is read as a whole.
+const MAX_WHOLE: u64 = 16 << 30;
+
 /// Files that are no transcripts, by how they begin.
 const FOREIGN: [(&[u8], &str); 8] = [
     (b"\x1f\x8b", "gzip data"),
@@ -65,8 +68,12 @@ impl LogReader {
         self.modified_ns
     }
 
-    /// Reads the whole file into memory.
+    /// Reads the whole file into memory; one that is far too long for that is refused.
     pub fn read_all(&self) -> Result<Vec<u8>> {
+        if self.len > MAX_WHOLE {
+            let (path, len) = (self.path.display(), self.len);
+            return Err(Error::Invalid(format!("`{path}` has {len} bytes, too many to be read as a whole")));
+        }
         let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(usize::MAX)];
         let filled = read_full(self.file.as_ref(), &mut bytes, 0).context("read", &self.path)?;
         bytes.truncate(filled);

@@ -178,6 +178,14 @@ pub struct Header<'a> {
     pub origin: Option<&'a str>,
 }
 
+impl Header<'_> {
+    /// SHA-256 of the file that the session was imported from.
+    pub fn origin_sha256(&self) -> Option<String> {
+        let members = self.origin.and_then(json::members)?;
+        json::member(&members, "sha256").and_then(json::string).map(Cow::into_owned)
+    }
+}
+
 /// A tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolUse<'a> {

@@ -128,6 +128,11 @@ impl Session {
         let mut end = self.end;
         let mut batch = String::new();
         for (draft, blobs) in drafts {
+            if let ("head", Some(Some(to))) = (draft.kind(), draft.moves_head_to(0))
+                && to >= end.next
+            {
+                return Err(Error::Invalid(format!("there is no record {to} to go on from")));
+            }
             batch.push_str(&encode_next(&mut end, draft, blobs, now_ms)?);
         }
         let first = self.end.next;
@@ -242,6 +247,8 @@ pub fn block_draft(msg: &str, block: &str) -> Draft {
 pub(crate) struct OwnedHeader {
     pub(crate) id: Option<String>,
     pub(crate) key: Option<String>,
+    /// SHA-256 of the file that it was imported from.
+    pub(crate) origin: Option<String>,
 }
 
 /// The header of a transcript, if its first record is one; a repaired one is looked for to the end.
@@ -257,6 +264,7 @@ pub(crate) fn header(reader: &LogReader) -> Result<Option<OwnedHeader>> {
                 found = Some(OwnedHeader {
                     id: header.id.clone().map(std::borrow::Cow::into_owned),
                     key: header.key.clone().map(std::borrow::Cow::into_owned),
+                    origin: header.origin_sha256(),
                 });
             }
         });

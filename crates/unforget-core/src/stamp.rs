@@ -23,6 +23,10 @@ impl Source for System {
     }
 
     fn new_id(&self, created_ms: i64) -> SessionId {
+        // Made now, ids rise also within a millisecond; a time that is still to come is none that a session began at.
+        if created_ms >= self.now_ms().saturating_sub(1) {
+            return SessionId(uuid::Uuid::now_v7().to_string());
+        }
         let ms = u64::try_from(created_ms).unwrap_or(0);
         let nanoseconds = u32::try_from(ms % 1000).unwrap_or(0) * 1_000_000;
         let time = uuid::Timestamp::from_unix(uuid::NoContext, ms / 1000, nanoseconds);

@@ -5,8 +5,10 @@
 //! that is found, never a row without one. Deleting moves to the trash. Names of files never come from keys.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::blob::Blobs;
 use crate::error::{Error, IoContext as _, Result};
@@ -14,7 +16,7 @@ use crate::history::Limits;
 use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::log::Durability;
-use crate::medium::{Medium, publish_durable};
+use crate::medium::{Access, Handle, Medium, parent, publish_durable};
 use crate::reader::LogReader;
 use crate::recent::Restored;
 use crate::session::{self, Session};
@@ -24,6 +26,10 @@ use crate::summary::{self, Row, State};
 mod find;
 mod list;
 mod trash;
+
+/// How often, and after which pause, a turn to create a session is asked for: ten seconds in all.
+const TURN_ATTEMPTS: u32 = 1000;
+const TURN_PAUSE: Duration = Duration::from_millis(10);
 
 /// What to do when a key has no session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,12 +125,39 @@ impl Store {
         let listing = self.list()?;
         match (find::current(&listing, key), on_missing) {
             (Some(entry), _) => self.open(entry),
-            (None, OnMissing::Create) => match self.hidden(&listing, key)? {
-                Some(entry) => self.open(&entry),
-                None => self.create(key, None),
-            },
+            (None, OnMissing::Create) => {
+                // Of several that find nothing at the same time, one creates and the others find its session.
+                let _turn = self.take_turn(&AgentDir::of(key.agent()))?;
+                let listing = self.list()?;
+                match find::current(&listing, key)
+                    .cloned()
+                    .map_or_else(|| self.hidden(&listing, key), |found| Ok(Some(found)))?
+                {
+                    Some(entry) => self.open(&entry),
+                    None => self.create(key, None),
+                }
+            }
             (None, OnMissing::Fail) => Err(Error::NotFound { what: "session", name: key.to_string() }),
         }
+    }
+
+    /// Waits for the right to create an agent's sessions by key; it ends when the handle drops.
+    fn take_turn(&self, dir: &AgentDir) -> Result<Box<dyn Handle>> {
+        let path = dir.turnstile();
+        self.medium.create_dir(parent(&path)).context("create", parent(&path))?;
+        let file = match self.medium.open(&path, Access::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.medium.open(&path, Access::Append),
+            other => other,
+        };
+        let file = file.context("open", &path)?;
+        for _ in 0..TURN_ATTEMPTS {
+            if file.try_lock().context("lock", &path)? {
+                return Ok(file);
+            }
+            std::thread::sleep(TURN_PAUSE);
+        }
+        let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
+        Err(Error::Busy { path, holder: holder.unwrap_or_else(|| "another process".to_owned()) })
     }
 
     /// Looks once more at the sessions that could not be read: a new one must not take the place of one of them.
@@ -144,12 +177,24 @@ impl Store {
     /// Opens a session for writing.
     pub fn open(&self, entry: &Entry) -> Result<Session> {
         let (id, path) = self.usable(entry)?;
+        let stated = entry.row.key.clone();
+        if entry.row.state == State::Mismatch {
+            let header = session::header(&LogReader::open(self.medium.as_ref(), &path)?)?.unwrap_or_default();
+            let found = header.id.filter(|found| found != id.as_str()).or(stated).unwrap_or_default();
+            return Err(Error::Mismatch { path, found });
+        }
         let key = match entry.row.key.as_deref().map(str::parse) {
             Some(Ok(key)) => key,
             // The header is lost, and with it the key: the file's place is all that is known.
             _ => Key::new(&entry.dir.agent().unwrap_or_else(|| "unknown".to_owned()), "unknown", None, id.as_str())?,
         };
-        Session::open(self.medium.clone(), self.source.clone(), &path, id, key, self.durability)
+        let session = Session::open(self.medium.clone(), self.source.clone(), &path, id, key, self.durability)?;
+        // The list is a convenience; who is written to is for the transcript itself to say.
+        let actual = session.key().to_string();
+        if stated.is_some_and(|stated| stated != actual) {
+            return Err(Error::Mismatch { path, found: actual });
+        }
+        Ok(session)
     }
 
     /// Opens a session for reading.

@@ -107,10 +107,7 @@ impl Fold {
                 self.header_id = own(&header.id);
                 row.key = own(&header.key);
                 row.label = header.label.as_deref().map(|label| shorten(label, NAME_CHARS));
-                row.origin = header
-                    .origin
-                    .and_then(json::members)
-                    .and_then(|members| json::member(&members, "sha256").and_then(json::string).map(Cow::into_owned));
+                row.origin = header.origin_sha256();
             }
             Body::User { content } => {
                 let words = first_words(content);

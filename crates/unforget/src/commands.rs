@@ -1,6 +1,6 @@
 //! The commands, one module each, and what they share: the store, the output, the meaning of REF.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -145,16 +145,12 @@ impl Context {
         for (path, why) in &listing.unreadable {
             self.tell(&format!("note: the sessions in {} are not listed: {why}", path.display()))?;
         }
-        match self.store.refresh(&listing) {
-            // The snapshot is a convenience: a list from a read-only disk is as good without it.
-            Err(Error::Io { source, .. })
-                if matches!(
-                    source.kind(),
-                    std::io::ErrorKind::PermissionDenied
-                        | std::io::ErrorKind::ReadOnlyFilesystem
-                        | std::io::ErrorKind::StorageFull
-                ) => {}
-            other => other?,
+        if let Err(error) = self.store.refresh(&listing) {
+            // The snapshot is a convenience: a list from a read-only or full disk is as good without it.
+            let expected = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::StorageFull];
+            if !expected.iter().any(|kind| error.is_io(*kind)) {
+                self.tell(&format!("note: {error}"))?;
+            }
         }
         Ok(listing)
     }

@@ -77,7 +77,7 @@ pub(crate) fn columns() -> Option<usize> {
 /// How long ago something was: `just now`, `5m ago`, `3h ago`, `2d ago`, or the date.
 pub(crate) fn ago(then_ms: Option<i64>, now_ms: i64) -> String {
     let Some(then_ms) = then_ms else { return "-".to_owned() };
-    let seconds = (now_ms - then_ms) / 1000;
+    let seconds = now_ms.saturating_sub(then_ms) / 1000;
     match seconds {
         ..=59 => "just now".to_owned(),
         60..=3599 => format!("{}m ago", seconds / 60),

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::doctor::blob_references;
+use crate::blob::references;
 use crate::encode;
 use crate::error::Result;
 use crate::import::{Candidate, Outcome, told};
@@ -71,7 +71,7 @@ fn payloads(store: &Store, from: &dyn Medium, candidate: &Candidate, scanned: &S
     let beside: PathBuf = candidate.path.with_extension("jsonl.blobs");
     let mut missing = Vec::new();
     for record in &scanned.records {
-        for reference in blob_references(record).into_iter().flatten() {
+        for reference in references(record).into_iter().flatten() {
             if store.blobs().get(&reference.sha256).is_ok() {
                 continue;
             }

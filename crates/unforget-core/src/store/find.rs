@@ -14,12 +14,13 @@ pub(super) fn current<'l>(listing: &'l Listing, key: &Key) -> Option<&'l Entry> 
         .entries
         .iter()
         .filter(|entry| entry.row.key.as_deref() == Some(&key) && entry.row.state != State::Mismatch)
-        .max_by(|a, b| a.row.id.cmp(&b.row.id))
+        .max_by(|a, b| (a.row.created_ms, &a.row.id).cmp(&(b.row.created_ms, &b.row.id)))
 }
 
 /// The one session that a name means.
 pub(super) fn resolve(listing: &Listing, name: &str) -> Result<Entry> {
-    if let Some(entry) = listing.entries.iter().find(|entry| entry.row.id == name) {
+    let exact = || listing.entries.iter().filter(|entry| entry.row.id == name);
+    if let Some(entry) = exact().find(|entry| entry.row.state != State::Mismatch).or_else(|| exact().next()) {
         return Ok(entry.clone());
     }
     if let Ok(key) = name.parse::<Key>()
@@ -52,5 +53,6 @@ pub(super) fn resolve(listing: &Listing, name: &str) -> Result<Entry> {
 fn describe(entry: &Entry) -> String {
     let row = &entry.row;
     let name = row.label.as_deref().or(row.title.as_deref()).unwrap_or("");
+    let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{}  {}  {name}", row.id, row.key.as_deref().unwrap_or("-"))
 }

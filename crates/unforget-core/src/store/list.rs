@@ -18,6 +18,7 @@ use crate::summary::{self, Row, State};
 impl Store {
     /// A session by its full id, found without looking at any other; only its header is read.
     pub fn entry(&self, id: &SessionId) -> Result<Option<Entry>> {
+        let mut misplaced = None;
         for dir in self.agents(Path::new(layout::AGENTS))? {
             let path = dir.transcript(id);
             match self.medium.stat(&path) {
@@ -29,10 +30,14 @@ impl Store {
                 Some(found) if found != id.as_str() => State::Mismatch,
                 _ => State::Ok,
             };
-            let row = Row { id: id.to_string(), key: header.key, state, ..Row::default() };
-            return Ok(Some(Entry { row: placed(row, &dir), dir }));
+            let row = Row { id: id.to_string(), key: header.key, origin: header.origin, state, ..Row::default() };
+            let entry = Entry { row: placed(row, &dir), dir };
+            if entry.row.state == State::Ok {
+                return Ok(Some(entry));
+            }
+            misplaced = Some(entry);
         }
-        Ok(None)
+        Ok(misplaced)
     }
 
     /// All sessions that are not deleted.
@@ -43,8 +48,14 @@ impl Store {
     /// All sessions; `progress` hears of each transcript that has to be read, and how many bytes it has.
     pub fn list_with(&self, mut progress: impl FnMut(&Path, u64)) -> Result<Listing> {
         let mut listing = Listing::default();
-        for dir in self.agents(Path::new(layout::AGENTS))? {
+        let agents = Path::new(layout::AGENTS);
+        for dir in self.agents(agents)? {
             self.list_agent(&dir, &mut listing, &mut progress)?;
+        }
+        for (name, kind) in self.medium.list(agents).unwrap_or_default() {
+            if kind == FileKind::Other {
+                listing.unreadable.push((agents.join(name), "it is a link, which a store never follows".to_owned()));
+            }
         }
         sort(&mut listing.entries);
         Ok(listing)
@@ -103,6 +114,10 @@ impl Store {
                         // What cannot be read now still is the session that it was.
                         (Some(known), State::Unreadable(_)) => {
                             Row { state: row.state, bytes: row.bytes, modified_ns: row.modified_ns, ..known }
+                        }
+                        // A header that was damaged since does not make the session forget whose it is.
+                        (Some(known), State::Ok) if row.key.is_none() => {
+                            Row { key: known.key, label: known.label, origin: known.origin, ..row }
                         }
                         _ => row,
                     }

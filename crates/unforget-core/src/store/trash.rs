@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::error::{Error, IoContext as _, Result};
 use crate::layout;
 use crate::medium::{Access, parent, replace_durable};
+use crate::reader::LogReader;
 use crate::stamp::{self, SessionId};
 use crate::store::list::sort;
 use crate::store::{Entry, Store, entry_id};
@@ -48,7 +49,7 @@ impl Store {
         let (source, target) = (parent(from), parent(to));
         for (name, _) in self.medium.list(source).context("list", source)? {
             if layout::is_torn_piece(&name, id) {
-                self.medium.rename(&source.join(&name), &target.join(&name)).context("move", &source.join(&name))?;
+                self.move_piece(&source.join(&name), target, id)?;
             }
         }
         match self.medium.rename(from, to) {
@@ -56,16 +57,36 @@ impl Store {
                 // A crash in the middle of a move may leave both names of one file.
                 let (here, there) = (self.medium.stat(from), self.medium.stat(to));
                 let (here, there) = (here.context("look at", from)?, there.context("look at", to)?);
-                if here.identity != there.identity {
+                if here.identity == there.identity {
+                    self.medium.remove(from).context("move", from)?;
+                } else if self.goes_on(to, from)? {
+                    // The same session, deleted and imported again: the longer one has every word of the shorter.
+                    self.medium.replace(from, to).context("move", from)?;
+                } else {
                     return Err(Error::Exists { path: self.medium.root().join(to) });
                 }
-                self.medium.remove(from).context("move", from)?;
             }
             other => other.context("move", from)?,
         }
         self.medium.sync_dir(target).context("sync", target)?;
-        self.medium.sync_dir(source).context("sync", source)?;
-        self.refresh_all()
+        self.medium.sync_dir(source).context("sync", source)
+    }
+
+    /// Whether the second transcript begins with all of the first.
+    fn goes_on(&self, first: &Path, second: &Path) -> Result<bool> {
+        let read = |path| LogReader::open(self.medium.as_ref(), path)?.read_all();
+        Ok(read(second)?.starts_with(&read(first)?))
+    }
+
+    /// Moves a torn piece to the first free name in another directory.
+    fn move_piece(&self, from: &Path, target: &Path, id: &SessionId) -> Result<()> {
+        for n in 1..=u32::MAX {
+            match self.medium.rename(from, &target.join(layout::torn_piece(id, n))) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => return other.context("move", from),
+            }
+        }
+        Err(Error::Exists { path: self.medium.root().join(target) })
     }
 
     /// Drops the row of a session whose transcript is gone.
@@ -76,18 +97,14 @@ impl Store {
         self.refresh(&listing)
     }
 
-    fn refresh_all(&self) -> Result<()> {
-        let listing = self.list()?;
-        self.refresh(&listing)
-    }
-
     /// The sessions in the trash.
     pub fn deleted(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for dir in self.agents(Path::new(layout::TRASH))? {
             for (id, path) in self.transcripts(&dir.trash())? {
-                // A move that a crash cut short leaves both names: the session is not deleted then.
-                if self.medium.stat(&dir.transcript(&id)).is_ok() {
+                // A move that a crash cut short leaves both names of one file: the session is not deleted then.
+                let identity = |path: &Path| self.medium.stat(path).map(|stat| stat.identity).ok();
+                if identity(&path).is_some() && identity(&path) == identity(&dir.transcript(&id)) {
                     continue;
                 }
                 let row = Row { state: State::Deleted, ..self.row(&path, &id) };

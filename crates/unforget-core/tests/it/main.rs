@@ -15,6 +15,7 @@ mod faults_index;
 mod faults_key;
 mod log;
 mod property;
+mod review;
 mod support;
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 
-use unforget_core::doctor::blob_references;
+use unforget_core::blob::references;
 use unforget_core::medium::{Medium as _, Os, publish_durable};
 use unforget_core::scan::scan;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(context: &Context, args: &Export) -> Result<Outcome> {
     let bytes = transcript.reader()?.read_all()?;
     let scanned = scan(&bytes);
     let blobs: BTreeSet<String> =
-        scanned.records.iter().flat_map(blob_references).flatten().map(|reference| reference.sha256).collect();
+        scanned.records.iter().flat_map(references).flatten().map(|reference| reference.sha256).collect();
     match &args.output {
         None => {
             screen::write_stored(&mut std::io::stdout().lock(), &bytes)?;

@@ -40,7 +40,7 @@ fn one_path(context: &Context, path: &Path) -> Result<Outcome> {
     for problem in &search.problems {
         context.tell(&format!("note: {problem}"))?;
     }
-    let listing = context.list()?;
+    let mut listing = context.list()?;
     let progress = Progress::new("importing");
     for candidate in &search.candidates {
         let shown = medium.root().join(&candidate.path).display().to_string();
@@ -52,6 +52,10 @@ fn one_path(context: &Context, path: &Path) -> Result<Outcome> {
                     outcome = Outcome::MetDamage;
                 }
                 tell(context, &shown, candidate, &imported)?;
+                // The next file may be a copy of this one.
+                if let Imported::Imported { id, .. } = &imported {
+                    listing.entries.extend(context.store.entry(id)?);
+                }
             }
             Err(error @ (unforget_core::Error::Foreign { .. } | unforget_core::Error::Invalid(_))) => {
                 outcome = Outcome::MetDamage;

@@ -22,7 +22,8 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
     let mut out = anstream::stdout().lock();
     if context.json {
         for entry in &entries {
-            writeln!(out, "{}", row_json(&entry.row)?)?;
+            screen::write_stored(&mut out, row_json(&entry.row)?.as_bytes())?;
+            writeln!(out)?;
         }
         return Ok(Outcome::Done);
     }

@@ -81,7 +81,9 @@ fn readable(out: &mut impl std::io::Write, records: &[Record<'_>], report: &Repo
 fn records(out: &mut impl std::io::Write, transcript: &Transcript, scanned: &Scan<'_>) -> Result<()> {
     for record in &scanned.records {
         let kind = json::quote(record.kind());
-        writeln!(out, "{{\"n\":{},\"offset\":{},\"type\":{kind},\"record\":{}}}", record.n, record.offset, record.raw)?;
+        let line =
+            format!("{{\"n\":{},\"offset\":{},\"type\":{kind},\"record\":{}}}\n", record.n, record.offset, record.raw);
+        screen::write_stored(out, line.as_bytes())?;
     }
     let file = transcript.shown_path().display().to_string();
     for note in &scanned.report.notes {

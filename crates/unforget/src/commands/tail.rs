@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use unforget_core::lines::Physical;
 use unforget_core::reader::LogReader;
+use unforget_core::report::Report;
 use unforget_core::scan::Scanner;
 
 use crate::cli::Tail;
@@ -20,7 +21,7 @@ pub(crate) fn run(context: &Context, args: &Tail) -> Result<Outcome> {
     let transcript = context.transcript(&args.name)?;
     let reader = transcript.reader()?;
     let mut at = last_lines(&reader, args.lines)?;
-    let mut scanner = if at == 0 { Scanner::default() } else { Scanner::partial(0) };
+    let mut scanner = scanner_at(&reader, at)?;
     at = show_from(context, &reader, at, &mut scanner)?;
     if !args.follow {
         // Nobody waits for the rest of a line that was cut off.
@@ -49,6 +50,24 @@ pub(crate) fn run(context: &Context, args: &Tail) -> Result<Outcome> {
         }
         context.tell_damage(&transcript.shown_path(), &std::mem::take(&mut scanner.report))?;
     }
+}
+
+/// A scanner for the lines from an offset on. Version 0 has no numbers of its own: there, the lines before are counted.
+fn scanner_at(reader: &LogReader, at: u64) -> Result<Scanner> {
+    let mut scanner = Scanner::default();
+    let mut forward = reader.forward(0);
+    while let Some(line) = forward.next()? {
+        if line.offset >= at {
+            break;
+        }
+        let mut is_native = false;
+        scanner.feed(&line, |record| is_native = record.version > 0);
+        if is_native {
+            return Ok(Scanner::partial(0));
+        }
+    }
+    scanner.report = Report::default();
+    Ok(scanner)
 }
 
 /// Where the last `count` lines begin.

@@ -1,5 +1,6 @@
 //! `rm` and `undelete`.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 
 use unforget_core::Error;
@@ -17,7 +18,8 @@ pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
     // All names are resolved first: a typo in the last one must not leave half of them deleted.
     let entries =
         args.names.iter().map(|name| Ok(context.store.resolve(&listing, name)?)).collect::<Result<Vec<Entry>>>()?;
-    for entry in &entries {
+    let mut done = HashSet::new();
+    for entry in entries.iter().filter(|entry| done.insert(entry.row.id.as_str())) {
         context.store.delete(entry)?;
         // Where there was no file, there is nothing to bring back.
         let kept = entry.row.state != State::Missing;

@@ -268,7 +268,8 @@ fn f57_a_process_out_of_descriptors_gets_an_error_and_no_empty_session_in_place_
                 Err(error) => {
                     let told = matches!(&error, Error::Io { source, .. } if source.raw_os_error() == Some(EMFILE));
                     assert!(told, "operation {k}: {error}");
-                    assert_eq!(scene.medium.paths(), [scene.path.to_str().unwrap()], "operation {k}");
+                    let transcripts = scene.medium.paths().into_iter().filter(|path| !path.ends_with("create.lock"));
+                    assert_eq!(transcripts.collect::<Vec<_>>(), [scene.path.to_str().unwrap()], "operation {k}");
                     assert_eq!(scene.outline(), turns(1..=2), "operation {k}");
                     refused += 1;
                 }
