@@ -65,6 +65,18 @@ pub trait Medium: Debug + Send + Sync {
     fn stat(&self, path: &Path) -> io::Result<Stat>;
     /// Names and kinds of a directory's entries, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, FileKind)>>;
+    /// Names of a directory's entries with what [`Medium::stat`] tells of each; what vanishes meanwhile is left out.
+    fn list_stats(&self, dir: &Path) -> io::Result<Vec<(String, Stat)>> {
+        let mut stats = Vec::new();
+        for (name, _) in self.list(dir)? {
+            match self.stat(&dir.join(&name)) {
+                Ok(stat) => stats.push((name, stat)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(stats)
+    }
     /// Creates a directory and its missing parents, and makes their names durable.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// Renames over whatever is at `to`.

@@ -163,6 +163,25 @@ impl Medium for Os {
         Ok(entries)
     }
 
+    /// One system call an entry: a list of many sessions is mostly this.
+    fn list_stats(&self, dir: &Path) -> io::Result<Vec<(String, Stat)>> {
+        let opened = self.open_beneath(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        let mut stats = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&opened)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." {
+                continue;
+            }
+            match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stats.push((name.to_owned(), from_raw(&stat))),
+                Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(stats)
+    }
+
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
         if self.directory.get().is_none() {
             self.create_root()?;
@@ -266,6 +285,23 @@ fn convert(metadata: &std::fs::Metadata) -> Stat {
             FileKind::Directory
         } else {
             FileKind::Other
+        },
+    }
+}
+
+#[expect(clippy::useless_conversion, clippy::unnecessary_cast, reason = "the fields' types differ between platforms")]
+fn from_raw(stat: &rustix::fs::Stat) -> Stat {
+    let seconds = stat.st_mtime as i64;
+    Stat {
+        identity: (stat.st_dev as u64, stat.st_ino as u64),
+        links: u64::from(stat.st_nlink),
+        len: u64::try_from(stat.st_size).unwrap_or(0),
+        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64),
+        mode: stat.st_mode as u32 & 0o7777,
+        kind: match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+            rustix::fs::FileType::RegularFile => FileKind::File,
+            rustix::fs::FileType::Directory => FileKind::Directory,
+            _ => FileKind::Other,
         },
     }
 }

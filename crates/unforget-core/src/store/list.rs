@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{IoContext as _, Result};
 use crate::key::Key;
 use crate::layout::{self, AgentDir};
-use crate::medium::FileKind;
+use crate::medium::{FileKind, Stat};
 use crate::reader::LogReader;
 use crate::session;
 use crate::snapshot::{self, Found};
@@ -94,12 +94,8 @@ impl Store {
             }
             Err(error) => return Err(error),
         };
-        for (id, path) in transcripts {
+        for (id, path, stat) in transcripts {
             let cached = known.remove(id.as_str());
-            let stat = match self.medium.stat(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.context("look at", &path)?,
-            };
             let row = match cached {
                 Some(row) if row.bytes == stat.len && row.modified_ns == stat.modified_ns && row.is_lasting() => row,
                 cached => {
@@ -149,15 +145,15 @@ impl Store {
         }
     }
 
-    pub(super) fn transcripts(&self, dir: &Path) -> Result<Vec<(SessionId, PathBuf)>> {
-        let entries = match self.medium.list(dir) {
+    pub(super) fn transcripts(&self, dir: &Path) -> Result<Vec<(SessionId, PathBuf, Stat)>> {
+        let entries = match self.medium.list_stats(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.context("list", dir)?,
         };
         Ok(entries
             .into_iter()
-            .filter(|(_, kind)| *kind != FileKind::Directory)
-            .filter_map(|(name, _)| layout::transcript_id(&name).map(|id| (id, dir.join(name))))
+            .filter(|(_, stat)| stat.kind != FileKind::Directory)
+            .filter_map(|(name, stat)| layout::transcript_id(&name).map(|id| (id, dir.join(name), stat)))
             .collect())
     }
 

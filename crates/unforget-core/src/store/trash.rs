@@ -101,7 +101,7 @@ impl Store {
     pub fn deleted(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for dir in self.agents(Path::new(layout::TRASH))? {
-            for (id, path) in self.transcripts(&dir.trash())? {
+            for (id, path, _) in self.transcripts(&dir.trash())? {
                 // A move that a crash cut short leaves both names of one file: the session is not deleted then.
                 let identity = |path: &Path| self.medium.stat(path).map(|stat| stat.identity).ok();
                 if identity(&path).is_some() && identity(&path) == identity(&dir.transcript(&id)) {

@@ -136,3 +136,20 @@ fn a_lock_that_keeps_nobody_out_is_refused() {
     medium.ignore_locks();
     assert!(matches!(open(&medium), Err(Error::LockIneffective { .. })));
 }
+
+#[test]
+fn a_listing_with_stats_says_what_single_stats_say() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("file"), "12345").unwrap();
+    std::fs::create_dir(home.path().join("folder")).unwrap();
+    std::os::unix::fs::symlink("file", home.path().join("link")).unwrap();
+    let medium = Os::new(home.path());
+    let mut listed = medium.list_stats(Path::new("")).unwrap();
+    listed.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["file", "folder", "link"]);
+    for name in ["file", "folder"] {
+        let found = listed.iter().find(|(listed, _)| listed == name).unwrap().1;
+        assert_eq!(found, medium.stat(Path::new(name)).unwrap(), "{name}");
+    }
+    assert_eq!(listed[2].1.kind, unforget_core::medium::FileKind::Other);
+}

@@ -60,7 +60,7 @@ fn a_damaged_payload_is_mended_when_it_comes_again() {
     let blobs = Blobs::new(Arc::new(medium.clone()));
     let hash = blobs.put(b"the right one").unwrap();
     for wrong in [&b"short"[..], b"the wrong one"] {
-        medium.write_file(&layout::blob(&hash), wrong).unwrap();
+        medium.write_file(layout::blob(&hash), wrong).unwrap();
         assert!(blobs.get(&hash).is_err());
         assert_eq!(blobs.put(b"the right one").unwrap(), hash);
         assert_eq!(blobs.get(&hash).unwrap(), b"the right one");
