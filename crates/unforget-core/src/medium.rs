@@ -36,7 +36,7 @@ pub struct Stat {
 }
 
 /// The kind of a directory entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
     /// A regular file.
     File,

@@ -99,6 +99,9 @@ impl From<Error> for Failure {
                 with(DAMAGED).hint("restore the file from a backup, or forget the session with `unforget rm`")
             }
             Error::NotFound { what: "session", .. } => failure.hint("`unforget sessions` lists what there is"),
+            Error::NotFound { what: "transcript", .. } => {
+                failure.hint("a workspace, a folder with .sessions in it, an agent's folder, another store or .jsonl files can be imported")
+            }
             Error::NotFound { what: "deleted session", .. } => {
                 failure.hint("`unforget sessions --deleted` lists what can be undeleted")
             }

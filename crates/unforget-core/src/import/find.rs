@@ -48,16 +48,20 @@ pub fn find(medium: &dyn Medium, file: Option<&Path>) -> Result<Search> {
         search.candidates.push(Candidate { path: file.to_path_buf(), ..Candidate::default() });
         return Ok(search);
     }
-    for base in ["", ".sessions", "workspace/.sessions"] {
-        let base = Path::new(base);
-        search.by_key(medium, base)?;
-        search.by_agent(medium, base)?;
-    }
+    search.workspace(medium, Path::new(""))?;
     // A folder of loose transcripts, or one agent's folder.
     if search.candidates.is_empty() {
         let agent = medium.root().file_name().map(|name| name.to_string_lossy().into_owned());
         search.agent(medium, Path::new(""), agent.as_deref())?;
         search.loose(medium, Path::new(""))?;
+    }
+    // A folder of workspaces.
+    if search.candidates.is_empty() {
+        let mut folders = medium.list(Path::new("")).context("list", &medium.root())?;
+        folders.sort();
+        for (name, _) in folders.iter().filter(|(_, kind)| *kind == FileKind::Directory) {
+            search.workspace(medium, Path::new(name))?;
+        }
     }
     if search.candidates.is_empty() && search.problems.is_empty() {
         return Err(nothing_at(&medium.root()));
@@ -67,6 +71,16 @@ pub fn find(medium: &dyn Medium, file: Option<&Path>) -> Result<Search> {
 }
 
 impl Search {
+    /// Both layouts, in a workspace, in the folder that holds one, or in its `.sessions`.
+    fn workspace(&mut self, medium: &dyn Medium, folder: &Path) -> Result<()> {
+        for base in ["", ".sessions", "workspace/.sessions"] {
+            let base = folder.join(base);
+            self.by_key(medium, &base)?;
+            self.by_agent(medium, &base)?;
+        }
+        Ok(())
+    }
+
     /// The first tutorial's layout: `sessions.json` by key, and `transcripts/`.
     fn by_key(&mut self, medium: &dyn Medium, base: &Path) -> Result<()> {
         let folder = base.join("transcripts");
