@@ -4,13 +4,15 @@
 //! Everything runs on a machine with nothing but a Rust toolchain; what else is needed is installed by name.
 #![allow(
     clippy::print_stderr,
+    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a build script for people talks to the terminal and touches files"
 )]
 
 use std::env;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 mod powerloss;
 
@@ -56,14 +58,42 @@ fn workspace() -> PathBuf {
 }
 
 fn test() -> Result {
-    cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
+    let counts = counted(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
     // Pulling the plug takes loop devices and root; where a machine has neither, the simulated power cuts have to do.
     match powerloss::possible() {
-        Ok(()) => powerloss::pull_the_plug(&workspace()),
-        Err(why) => {
-            eprintln!("note: no real power cuts here: {why}");
-            Ok(())
+        Ok(()) => powerloss::pull_the_plug(&workspace())?,
+        Err(why) => eprintln!("note: no real power cuts here: {why}"),
+    }
+    println!("{} passed, {} failed", counts.0, counts.1);
+    Ok(())
+}
+
+/// Runs tests, passes their output on, and adds up how many passed and failed.
+fn counted(arguments: &[&str]) -> Result<(u64, u64)> {
+    eprintln!("$ cargo {}", arguments.join(" "));
+    let mut command = Command::new("cargo");
+    command.args(arguments).current_dir(workspace()).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let output = child.stdout.take().ok_or("the tests have no output")?;
+    let (mut passed, mut failed) = (0, 0);
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        println!("{line}");
+        // `test result: ok. 39 passed; 0 failed; …`
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            let number = |what: &str| {
+                let part = counts.split([';', '.']).find(|part| part.trim().ends_with(what))?;
+                part.trim().split(' ').next()?.parse::<u64>().ok()
+            };
+            passed += number(" passed").unwrap_or(0);
+            failed += number(" failed").unwrap_or(0);
         }
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match (status.success(), passed) {
+        (true, 1..) => Ok((passed, failed)),
+        (true, 0) => Err("no test ran".to_owned()),
+        (false, _) => Err(format!("{failed} tests failed, {passed} passed ({status})")),
     }
 }
 

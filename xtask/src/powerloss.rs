@@ -102,15 +102,15 @@ fn append(binary: &Path, home: &Path, mount: &Path, round: usize, acked: &mut Ve
     // The writer is fed from a thread of its own, so that it has work when the disk goes away.
     let feeder = std::thread::spawn(move || input.write_all(lines.as_bytes()));
     let mut acks = BufReader::new(output).lines();
-    let mut cut = Ok(());
-    for (heard, text) in texts.iter().enumerate() {
-        if heard == RECORDS / 4 {
-            cut = run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(mount));
-        }
-        let Some(Ok(line)) = acks.next() else { break };
+    for text in texts.iter().take(RECORDS / 4) {
+        let line = acks.next().ok_or("the writer ended")?.map_err(fail)?;
         let n = line.trim_start_matches("{\"n\":").trim_end_matches('}').parse();
         acked.push((n.map_err(|_| format!("odd answer: {line}"))?, text.clone()));
     }
+    // What is acknowledged from here on does not count: a machine without power acknowledges nothing, but this one goes
+    // on running, and its kernel may call a sync a success whose last step the shutdown has just forbidden.
+    let cut = run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(mount));
+    acks.for_each(drop);
     writer.wait().map_err(fail)?;
     // A writer whose disk is gone stops reading: the feeder's broken pipe is expected.
     drop(feeder.join());
