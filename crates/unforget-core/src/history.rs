@@ -7,8 +7,9 @@
 //! more records gives the same bytes and then more, unless a record says otherwise (compaction, context,
 //! head) or the limits force the beginning out.
 //!
-//! `path` chooses the records, `block` looks at single content blocks, `context` at system prompt and tools, `steps` arranges calls and results,
-//! `limits` drops what does not fit.
+//! `path` chooses the records, `block` looks at single content blocks, `context` at system prompt and tools, `steps` puts
+//! calls and results in their places, `answers` says what they say, `messages` makes roles alternate, `limits` drops and
+//! `fit` shortens what does not fit.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,9 +17,12 @@ use std::collections::{HashMap, HashSet};
 use crate::json;
 use crate::record::{Body, Record};
 
+mod answers;
 mod block;
 mod context;
+mod fit;
 mod limits;
+mod messages;
 mod path;
 mod repair;
 mod steps;
@@ -31,6 +35,10 @@ pub use repair::{Repair, RepairKind};
 const MAX_DEPTH: usize = 100;
 /// Longest single text that is sent whole, in bytes.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
+/// How much of a longer text is sent, in bytes at each end.
+const SHORT_TEXT: usize = MAX_TEXT / 8;
+/// Longest name of a tool.
+const MAX_NAME: usize = 64;
 
 /// What a call without a result is answered with.
 pub const UNKNOWN_OUTCOME: &str =
@@ -106,7 +114,9 @@ pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
         arranged.take(record);
     }
     let mut thinking_from = path.thinking_from;
-    if limits::apply(&mut arranged, limits, path.begins_late) {
+    let context = [&history.system, &history.tools].into_iter().flatten().map(|text| text.len()).sum();
+    let room = limits::room(limits, context);
+    if limits::apply(&mut arranged, limits, room, path.begins_late) {
         thinking_from = thinking_from.max(arranged.last_words());
     }
     let waits = |call: &(String, u64)| approvals.get(call.0.as_str()).copied() == Some("pending");
@@ -114,7 +124,8 @@ pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
     let tools = history.tools.as_deref().map(tool_names).unwrap_or_default();
     let mut messages = arranged.messages(thinking_from, &tools);
     limits::images(&mut messages.list, &mut messages.repairs);
-    history.messages = messages.list.into_iter().map(steps::Outgoing::render).collect();
+    fit::fit(&mut messages.list, room, &mut messages.repairs);
+    history.messages = messages.list.into_iter().map(messages::Outgoing::render).collect();
     history.repairs = messages.repairs.0;
     history
 }

@@ -45,6 +45,16 @@ pub fn quote(text: &str) -> String {
     out
 }
 
+/// Length of what [`quote`] makes of a text.
+pub fn quoted_len(text: &str) -> usize {
+    let more = |character: char| match character {
+        '"' | '\\' | '\n' | '\r' | '\t' => 1,
+        character if needs_care(character) => 6 - character.len_utf8(),
+        _ => 0,
+    };
+    text.len() + 2 + text.chars().map(more).sum::<usize>()
+}
+
 /// Whether a character can change how a terminal or an editor shows its neighbours.
 pub fn needs_care(character: char) -> bool {
     character.is_control()
@@ -54,19 +64,21 @@ pub fn needs_care(character: char) -> bool {
 
 /// Whether raw JSON text nests deeper than `limit`.
 pub fn deeper_than(raw: &str, limit: usize) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in raw.bytes() {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let bytes = raw.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
         match byte {
-            b'"' => in_string = true,
+            // Most of it is strings, which are passed over many bytes at a time.
+            b'"' => {
+                while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+                    at += found + 1;
+                    if bytes[at - 1] == b'"' {
+                        break;
+                    }
+                    at += 1;
+                }
+            }
             b'{' | b'[' => {
                 depth += 1;
                 if depth > limit {

@@ -1,17 +1,28 @@
 //! The end of a transcript, as far as it is needed and no further.
 //!
 //! Resuming a conversation takes the newest records on its path: back to the last compaction, or as many
-//! as a token budget holds. They are read from the end of the file, so that a transcript of a gigabyte
+//! as a token budget holds. They are found from the end of the file, so that a transcript of a gigabyte
 //! resumes as fast as one of a megabyte. Version 0 has no numbers to walk back on; such a file is read whole.
+//!
+//! The way back only chooses lines. What they say, and what is wrong with them, is told by the same scanner that reads
+//! whole files, on one way forward over the part that was visited; only the chosen lines stay in memory.
+//!
+//! System prompt and tools are stated once and hold from there on. If they are not in what was chosen, the way back
+//! goes on along the path for their sake alone, by at most [`CONTEXT_REACH`]: further back a budget is not
+//! worth the time, and a session without any would be read whole each time. A writer states them again behind every
+//! compaction, so that they are near.
 
 use crate::error::Result;
 use crate::history::{self, History, Limits, Path};
-use crate::lines::{Physical, Piece, salvage};
-use crate::reader::LogReader;
-use crate::record::{Body, CRC_TAIL, Parent, Record, VERSION, checksum};
-use crate::report::{Note, NoteKind, Report};
+use crate::lines::Physical;
+use crate::reader::{Backward, LogReader};
+use crate::record::{Body, Draft, Parent, Record};
+use crate::report::{NoteKind, Report};
 use crate::scan::{self, Scanner};
 use crate::tokens;
+
+/// How far beyond what is needed the way back goes to find system prompt and tools, in bytes.
+const CONTEXT_REACH: u64 = 512 * 1024;
 
 /// Where a transcript ends, as its next writer must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,12 +87,19 @@ impl End {
 pub struct Recent {
     /// The lines in file order, each with its offset.
     lines: Vec<(u64, Vec<u8>)>,
-    /// Whether records before the first line were left unread.
-    begins_late: bool,
-    /// Damage met on the way.
+    /// What was met in all that was visited.
     report: Report,
-    /// Whether the lines are the whole transcript.
-    whole: bool,
+    /// Where the lines begin; none if they are the whole transcript.
+    cut: Option<Cut>,
+}
+
+/// Where the part of a transcript begins that a conversation goes on from.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    /// Number of the oldest record that belongs to it.
+    oldest: u64,
+    /// Whether the budget is why it begins there.
+    over_budget: bool,
 }
 
 impl Recent {
@@ -92,72 +110,68 @@ impl Recent {
         {
             return Ok(recent);
         }
-        let whole = vec![(0, reader.read_all()?)];
-        Ok(Self { lines: whole, begins_late: false, report: Report::default(), whole: true })
+        Ok(Self { lines: vec![(0, reader.read_all()?)], report: Report::default(), cut: None })
     }
 
     fn from_the_end(reader: &LogReader, budget: u64) -> Result<Option<Self>> {
         let mut walk = Walk::default();
         let mut backward = reader.backward();
-        let mut recent = Self { lines: Vec::new(), begins_late: false, report: Report::default(), whole: false };
-        let mut later: Option<Later> = None;
-        while let Some(line) = backward.next()? {
-            let mut notes = Vec::new();
-            let records = records_of(&line, &mut notes);
-            if let Some(later) = &mut later
-                && records.is_empty()
-                && !line.bytes.trim_ascii().is_empty()
-            {
-                later.chained = false;
-            }
+        // From the newest to the oldest, so that the way forward takes them from the end.
+        let mut chosen: Vec<u64> = Vec::new();
+        while !walk.finished
+            && let Some(line) = backward.next()?
+        {
             let mut wanted = false;
-            for record in records.iter().rev() {
+            for record in records_of(&line).iter().rev() {
                 if record.version == 0 {
                     return Ok(None);
                 }
-                notes.extend(later.iter().flat_map(|later| later.notes(Some(record))));
-                later = Some(Later::of(record));
                 wanted |= walk.visit(record, budget);
                 if walk.finished {
                     break;
                 }
             }
-            recent.report.notes.append(&mut notes);
             if wanted {
-                recent.lines.push((line.offset, line.bytes.to_vec()));
-            }
-            if walk.finished {
-                break;
+                chosen.push(line.offset);
             }
         }
-        if backward.position() == 0 {
-            recent.report.notes.extend(later.iter().flat_map(|later| later.notes(None)));
+        let begin = backward.position();
+        let mut lines = Vec::with_capacity(chosen.len() + 1);
+        if let Some(want) = walk.want.filter(|_| !walk.met_context) {
+            lines.extend(nearest_context(&mut backward, want, CONTEXT_REACH)?);
         }
-        recent.report.notes.sort_by_key(|note| note.offset);
-        recent.begins_late = walk.over_budget;
-        recent.lines.reverse();
-        Ok(Some(recent))
+        let mut scanner = if begin == 0 { Scanner::default() } else { Scanner::partial(0) };
+        let mut forward = reader.forward(begin);
+        while let Some(line) = forward.next()? {
+            scanner.feed(&line, drop);
+            if chosen.last() == Some(&line.offset) {
+                chosen.pop();
+                lines.push((line.offset, line.bytes.to_vec()));
+            }
+        }
+        let cut = Some(Cut { oldest: walk.oldest, over_budget: walk.over_budget });
+        Ok(Some(Self { lines, report: scanner.report, cut }))
     }
 
     /// The records of the lines, and what was met on the way.
     pub fn scan(&self) -> (Vec<Record<'_>>, Report) {
-        if self.whole {
+        if self.cut.is_none() {
             let bytes = self.lines.first().map_or(&[][..], |(_, bytes)| bytes);
             let scanned = scan::scan(bytes);
             return (scanned.records, scanned.report);
         }
-        let mut records = Vec::new();
-        for (offset, bytes) in &self.lines {
-            let line = Physical { offset: *offset, bytes, len: bytes.len() as u64, terminated: true };
-            records.extend(records_of(&line, &mut Vec::new()));
-        }
-        (records, self.report.clone())
+        let lines = self.lines.iter().map(|(offset, bytes)| Physical::new(*offset, bytes, true));
+        (lines.flat_map(|line| records_of(&line)).collect(), self.report.clone())
     }
 
     /// The path through those records.
     pub fn path<'r, 'a>(&self, records: &'r [Record<'a>]) -> Path<'r, 'a> {
         let mut path = history::path(records);
-        path.begins_late = self.begins_late;
+        if let Some(cut) = self.cut {
+            path.begins_late = cut.over_budget;
+            // Parents before the cut are not missing; they were not read.
+            path.notes.retain(|note| !matches!(note.kind, NoteKind::UnknownParent(n) if n < cut.oldest));
+        }
         path
     }
 }
@@ -171,70 +185,79 @@ pub struct Restored {
     pub report: Report,
 }
 
-fn records_of<'a>(line: &Physical<'a>, notes: &mut Vec<Note>) -> Vec<Record<'a>> {
-    let plain = line.bytes.trim_ascii_end();
-    if plain.first() == Some(&b'{')
-        && let Ok(text) = std::str::from_utf8(plain)
-        && let Ok(record) = Record::parse(text, line.offset, 0)
+/// The `context` record in force behind record `head`, as it can be written again: its draft and where it refers to blobs.
+pub(crate) fn context_in_force(reader: &LogReader, head: u64) -> Result<Option<(Draft, Vec<String>)>> {
+    let found = nearest_context(&mut reader.backward(), head, u64::MAX)?;
+    Ok(found.and_then(|(offset, bytes)| {
+        let record = Record::parse(std::str::from_utf8(&bytes).ok()?, offset, 0).ok()?;
+        let pointers = record.blobs.iter().map(|pointer| pointer.clone().into_owned()).collect();
+        Some((Draft::again(&record), pointers))
+    }))
+}
+
+/// The nearest `context` record on the path that ends with record `want`, at most `reach` bytes further back.
+fn nearest_context(backward: &mut Backward<'_>, want: u64, reach: u64) -> Result<Option<(u64, Vec<u8>)>> {
+    let mut want = want;
+    let stop = backward.position().saturating_sub(reach);
+    while backward.position() > stop
+        && let Some(line) = backward.next()?
     {
-        return vec![record];
-    }
-    let mut records = Vec::new();
-    for piece in salvage(line, line.offset == 0) {
-        match piece {
-            Piece::Skip(range, kind) => {
-                notes.push(Note { offset: line.offset + range.start as u64, len: range.len() as u64, kind });
+        if let Some(glance) = Glance::of(line.bytes) {
+            if glance.n > want {
+                continue;
             }
-            Piece::Object(range) => {
-                let offset = line.offset + range.start as u64;
-                let text = std::str::from_utf8(line.bytes[range].trim_ascii_end()).ok();
-                records.extend(text.and_then(|text| Record::parse(text, offset, 0).ok()));
+            if !glance.is_context {
+                want = glance.parent.min(glance.n.saturating_sub(1));
+                continue;
+            }
+        }
+        for record in records_of(&line).iter().rev() {
+            if !record.is_step() || (record.version > 0 && record.n > want) {
+                continue;
+            }
+            if matches!(record.body, Body::Context { .. }) {
+                return Ok(Some((record.offset, record.raw.as_bytes().to_vec())));
+            }
+            match record.parent {
+                Parent::Record(parent) => want = parent.min(record.n.saturating_sub(1)),
+                Parent::Previous => {}
+                Parent::Nothing => return Ok(None),
             }
         }
     }
-    records
+    Ok(None)
 }
 
-/// What the way back remembers of a record, to hold it against the one before it.
-#[derive(Debug)]
-struct Later {
-    version: u64,
+/// What the first bytes of a native line tell, without a look at the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Glance {
     n: u64,
-    offset: u64,
-    crc: Option<u32>,
-    raw: String,
-    /// Whether no damaged line is between it and the record before it.
-    chained: bool,
+    parent: u64,
+    is_context: bool,
 }
 
-impl Later {
-    fn of(record: &Record<'_>) -> Self {
-        let (version, n, offset, crc) = (record.version, record.n, record.offset, record.crc);
-        Self { version, n, offset, crc, raw: record.raw.to_owned(), chained: true }
+impl Glance {
+    /// None if the line is not spelled the way this program spells a step.
+    fn of(line: &[u8]) -> Option<Self> {
+        fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+            let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let text = std::str::from_utf8(&bytes[..digits]).ok()?;
+            Some((text.parse().ok()?, &bytes[digits..]))
+        }
+        let (n, rest) = number(line.strip_prefix(b"{\"v\":1,\"n\":")?)?;
+        let (parent, rest) = number(rest.strip_prefix(b",\"parent\":")?)?;
+        let rest = rest.strip_prefix(b",\"type\":\"")?;
+        line.ends_with(b"\"}").then_some(Self { n, parent, is_context: rest.starts_with(b"context\"") })
     }
+}
 
-    /// What is wrong between it and the record before it; `None` is the beginning of the file.
-    fn notes(&self, before: Option<&Record<'_>>) -> Vec<Note> {
-        let mut notes = Vec::new();
-        let next = before.map_or(0, |record| record.n.saturating_add(1));
-        if self.n > next {
-            notes.push(Note { offset: self.offset, len: 0, kind: NoteKind::Gap { first: next, last: self.n - 1 } });
-        } else if self.n < next {
-            notes.push(Note { offset: self.offset, len: 0, kind: NoteKind::Repeated(self.n) });
-        }
-        let previous = before.and_then(|record| record.crc).unwrap_or(0);
-        let end = self.raw.len().saturating_sub(CRC_TAIL);
-        let checks = match (self.version, self.crc) {
-            (VERSION, None) => false,
-            (_, Some(crc)) if self.chained => crc == checksum(previous, &self.raw.as_bytes()[..end]),
-            (_, _) => true,
-        };
-        if !checks {
-            let len = self.raw.len() as u64;
-            notes.push(Note { offset: self.offset, len, kind: NoteKind::ChecksumMismatch });
-        }
-        notes
-    }
+/// The records of one line, which may be several if lines were glued together.
+fn records_of<'a>(line: &Physical<'a>) -> Vec<Record<'a>> {
+    // Only at the beginning of the file is a byte order mark no damage.
+    let mut scanner = if line.offset == 0 { Scanner::default() } else { Scanner::partial(0) };
+    let mut records = Vec::new();
+    scanner.feed(line, |record| records.push(record));
+    records
 }
 
 /// The walk from the head towards the root, over records in reverse file order.
@@ -247,6 +270,9 @@ struct Walk {
     keep_from: Option<u64>,
     compacted: bool,
     tokens: u64,
+    /// Number of the last step that belongs to the conversation.
+    oldest: u64,
+    met_context: bool,
     finished: bool,
     over_budget: bool,
 }
@@ -266,7 +292,9 @@ impl Walk {
             return false;
         }
         self.started = true;
-        self.tokens += tokens::estimate(record.raw.as_bytes());
+        self.oldest = record.n;
+        self.met_context |= matches!(record.body, Body::Context { .. });
+        self.tokens = self.tokens.saturating_add(tokens::estimate(record.raw.as_bytes()));
         self.want = match record.parent {
             // A parent that does not come before its child is damage; the step before it stands in.
             Parent::Record(parent) => Some(parent.min(record.n.saturating_sub(1))),

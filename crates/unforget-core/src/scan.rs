@@ -170,11 +170,3 @@ impl Scanner {
         self.report.add(Note { offset, len, kind }, skipped);
     }
 }
-
-impl Record<'_> {
-    /// What the line's checksum should be, given that of the line before it.
-    pub fn checksum(&self, previous: u32) -> u32 {
-        let end = self.raw.len().saturating_sub(crate::record::CRC_TAIL);
-        crate::record::checksum(previous, &self.raw.as_bytes()[..end])
-    }
-}

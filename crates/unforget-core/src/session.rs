@@ -5,6 +5,7 @@
 //! again. Large payloads are in the blob store before the line that refers to them is written. What a
 //! reader needs it reads from the file, like everybody else: there is no second copy of the history in memory.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::lines::MAX_LINE;
 use crate::log::{Durability, Log, Sealed};
 use crate::medium::Medium;
 use crate::reader::LogReader;
-use crate::recent::{End, Recent, Restored};
+use crate::recent::{End, Recent, Restored, context_in_force};
 use crate::record::{Body, Draft, Envelope, Record};
 use crate::report::Note;
 use crate::stamp::{SessionId, SharedSource};
@@ -34,6 +35,9 @@ pub struct Session {
     end: End,
     sealed: Option<Sealed>,
 }
+
+/// A draft whose large payloads are in the blob store, and where it refers to them.
+type Encodable = (Draft, Vec<String>);
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -105,6 +109,8 @@ impl Session {
 
     /// Appends records; when this returns, all of them are durable. They get the numbers returned.
     ///
+    /// Behind a compaction the context in force is stated again, which takes one more number.
+    ///
     /// On an error none of them was written, and the same call may be made again. After
     /// [`Error::Poisoned`] that takes [`Session::reopen`] first.
     pub fn append(&mut self, drafts: &[Draft]) -> Result<Range<u64>> {
@@ -123,7 +129,44 @@ impl Session {
         }
     }
 
-    fn write(&mut self, drafts: &[(Draft, Vec<String>)]) -> Result<Range<u64>> {
+    /// The drafts, with the context in force stated again behind every compaction.
+    ///
+    /// A reader stops at the compaction, and the system prompt may be a gigabyte before it.
+    fn with_context<'d>(&self, drafts: &'d [Encodable]) -> Result<Cow<'d, [Encodable]>> {
+        if !drafts.iter().any(|(draft, _)| draft.kind() == "compaction") {
+            return Ok(Cow::Borrowed(drafts));
+        }
+        let mut out = Vec::with_capacity(drafts.len() + 1);
+        let mut head = self.end.head;
+        // Looked up when it is needed: it costs a read.
+        let mut known: Option<Option<Encodable>> = None;
+        for (at, encodable) in drafts.iter().enumerate() {
+            out.push(encodable.clone());
+            let follows = drafts.get(at + 1).map(|(draft, _)| draft.kind());
+            match encodable.0.kind() {
+                "context" => known = Some(Some(encodable.clone())),
+                "head" => (head, known) = (encodable.0.moves_head_to(0).flatten(), None),
+                "compaction" if follows != Some("context") => {
+                    let context = match (known.take(), head) {
+                        (Some(context), _) => context,
+                        (None, None) => None,
+                        (None, Some(head)) => {
+                            let reader = LogReader::open(self.medium.as_ref(), self.log.path())?;
+                            context_in_force(&reader, head)?
+                        }
+                    };
+                    out.extend(context.clone());
+                    known = Some(context);
+                }
+                _ => {}
+            }
+        }
+        Ok(Cow::Owned(out))
+    }
+
+    fn write(&mut self, drafts: &[Encodable]) -> Result<Range<u64>> {
+        let drafts = self.with_context(drafts)?;
+        let drafts = drafts.as_ref();
         let now_ms = self.source.now_ms();
         let mut end = self.end;
         let mut batch = String::new();
@@ -191,6 +234,8 @@ impl Session {
 
 /// The line of a draft behind `end`, which moves on.
 fn encode_next(end: &mut End, draft: &Draft, blobs: &[String], now_ms: i64) -> Result<String> {
+    // Only a damaged or forged number is so large. It must not be used twice.
+    let next = end.next.checked_add(1).ok_or_else(|| Error::Invalid("record numbers are used up".to_owned()))?;
     let envelope = Envelope { n: end.next, parent: end.head.or(Some(0)), now_ms, previous_crc: end.crc };
     let (line, crc) = draft.encode_with_checksum(envelope, blobs);
     if line.len() > MAX_LINE {
@@ -200,8 +245,7 @@ fn encode_next(end: &mut End, draft: &Draft, blobs: &[String], now_ms: i64) -> R
         end.head = head;
     }
     end.crc = crc;
-    // Only a damaged or forged number is so large that the next one would not fit.
-    end.next = end.next.saturating_add(1);
+    end.next = next;
     Ok(line)
 }
 
@@ -297,7 +341,7 @@ fn with_payloads(
     let restored = records.iter().map(|record| blobs.restore(record, &mut notes)).collect::<Result<Vec<_>>>()?;
     if restored.iter().all(Option::is_none) {
         let path = recent.path(records);
-        notes.extend(path.notes.iter().filter(|_| !path.begins_late).cloned());
+        notes.extend(path.notes.iter().cloned());
         return Ok((history::rebuild(&path, limits).into_owned(), notes));
     }
     let full: Vec<Record<'_>> = records
@@ -309,6 +353,6 @@ fn with_payloads(
         })
         .collect();
     let path = recent.path(&full);
-    notes.extend(path.notes.iter().filter(|_| !path.begins_late).cloned());
+    notes.extend(path.notes.iter().cloned());
     Ok((history::rebuild(&path, limits).into_owned(), notes))
 }

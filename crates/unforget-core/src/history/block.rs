@@ -5,13 +5,14 @@
 //! (calls and results, turns) is for `steps` to know.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::repair::{RepairKind, Repairs};
-use super::{MAX_DEPTH, MAX_TEXT, Role};
+use super::{MAX_DEPTH, MAX_TEXT, Role, SHORT_TEXT};
 use crate::json;
 
 /// Largest image that the API takes, in bytes of its base64 text.
@@ -20,8 +21,14 @@ const MAX_IMAGE: usize = 10 * 1024 * 1024;
 const MAX_SIDE: usize = 8000;
 /// How much of an image's base64 text is decoded to find its size: a multiple of four.
 const IMAGE_HEAD: usize = 512 * 1024;
+/// Largest document that is sent, in bytes of its block: some are files of several megabytes.
+const MAX_DOCUMENT: usize = 20 * 1024 * 1024;
+/// How many names of members a repair lists.
+const LISTED_NAMES: usize = 20;
 /// The kinds of images that the API takes.
 const MEDIA_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+/// Longest id of a server tool call.
+const MAX_SERVER_ID: usize = 200;
 /// Padding may be missing: some programs strip it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -40,11 +47,22 @@ pub(super) struct Block<'a> {
 /// What the rest of the history must know about a block.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind<'a> {
-    Text { blank: bool },
+    Text {
+        blank: bool,
+    },
     Thinking,
-    Image { largest_side: usize },
-    ServerUse { id: Cow<'a, str>, name: Cow<'a, str> },
-    ServerResult { id: Cow<'a, str> },
+    Image {
+        largest_side: usize,
+    },
+    ServerUse {
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+    },
+    ServerResult {
+        id: Cow<'a, str>,
+    },
+    /// A call of a tool of this side.
+    Call,
     Other,
 }
 
@@ -140,7 +158,13 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
         ("text", _) => match json::member(&members, "text") {
             Some(value) if value.starts_with('"') => {
                 let blank = json::string(value).is_none_or(|text| is_blank(&text));
-                let trimmed = trim(raw, &members, n, repairs);
+                // The words are worth more than what is nested beside them.
+                let trimmed = if json::deeper_than(raw, MAX_DEPTH) {
+                    repairs.add(n, RepairKind::TooDeep);
+                    Cow::Owned(["{\"type\":\"text\",\"text\":", value, "}"].concat())
+                } else {
+                    trim(raw, &members, n, repairs)
+                };
                 sized_text(trimmed, blank, n, repairs).map(Element::Block)
             }
             _ => leave_out("a text block without text".to_owned()),
@@ -159,6 +183,16 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
             Some(Element::Block(Block { json: trim(raw, &members, n, repairs), kind: Kind::Thinking, n }))
         }
         ("image", Role::User) => Some(Element::Block(image(raw, &members, n, repairs))),
+        ("document", Role::User) if json::member(&members, "source").is_none_or(|source| source == "null") => {
+            leave_out("a document without source".to_owned())
+        }
+        ("search_result", Role::User)
+            if ["source", "content"]
+                .iter()
+                .any(|name| json::member(&members, name).is_none_or(|raw| raw == "null")) =>
+        {
+            leave_out("a search_result without source or content".to_owned())
+        }
         ("document" | "search_result", Role::User) | ("compaction", Role::Assistant) => {
             Some(Element::Block(whole(raw, &members, Kind::Other, n, repairs)))
         }
@@ -235,14 +269,13 @@ fn sized_text<'a>(raw: Cow<'a, str>, blank: bool, n: u64, repairs: &mut Repairs)
     if raw.len() > MAX_TEXT {
         let text = json::member(&json::members(&raw)?, "text").and_then(json::string).unwrap_or_default().into_owned();
         repairs.add(n, RepairKind::Shortened { bytes: text.len() as u64 });
-        return Some(note(&shorten(&text), n));
+        return Some(note(&shorten(&text, SHORT_TEXT), n));
     }
     Some(Block { json: sendable(raw), kind: Kind::Text { blank }, n })
 }
 
-/// Head and tail of a text that is too long to send.
-pub(super) fn shorten(text: &str) -> String {
-    let keep = MAX_TEXT / 8;
+/// Head and tail of a text that is too long to send, about `keep` bytes each.
+pub(super) fn shorten(text: &str, keep: usize) -> String {
     let head = text.floor_char_boundary(keep);
     let tail = text.ceil_char_boundary(text.len() - keep.min(text.len()));
     if head >= tail {
@@ -272,22 +305,21 @@ fn trim<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs: 
     let kind = json::member(members, "type").and_then(json::string).unwrap_or_default();
     let allowed = allowed_members(&kind);
     let takes = |name: &str| name != "cache_control" && allowed.is_none_or(|allowed| allowed.contains(&name));
-    let twice = |at: usize| members[..at].iter().any(|(name, _)| *name == members[at].0);
-    let clean = members.iter().all(|(name, _)| takes(name)) && !(0..members.len()).any(twice);
-    if clean {
+    let mut seen: HashSet<&str> = HashSet::with_capacity(members.len());
+    if members.iter().all(|(name, _)| takes(name) && seen.insert(name)) {
         return sendable(Cow::Borrowed(raw));
     }
     let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_ref()).filter(|name| !takes(name)).collect();
     names.dedup();
-    repairs.add(n, RepairKind::MembersLeftOut(names.join(", ")));
-    let mut kept: Vec<(&str, &str)> = Vec::new();
-    for (name, value) in members {
-        kept.retain(|(earlier, _)| earlier != name);
-        if takes(name) {
-            kept.push((name, value));
-        }
-    }
-    let kept: Vec<String> = kept.iter().map(|(name, value)| format!("{}:{value}", json::quote(name))).collect();
+    let more = names.len().saturating_sub(LISTED_NAMES);
+    names.truncate(LISTED_NAMES);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    repairs.add(n, RepairKind::MembersLeftOut(names.join(", ") + &and_more));
+    seen.clear();
+    // Of members with the same name, the last one counts.
+    let last = members.iter().rev().filter(|(name, _)| takes(name) && seen.insert(name));
+    let mut kept: Vec<String> = last.map(|(name, value)| format!("{}:{value}", json::quote(name))).collect();
+    kept.reverse();
     sendable(Cow::Owned(format!("{{{}}}", kept.join(","))))
 }
 
@@ -339,6 +371,11 @@ fn whole<'a>(
         repairs.add(n, RepairKind::TooDeep);
         return note("[content nested too deeply to be sent]", n);
     }
+    let is_document = json::member(members, "type") == Some("\"document\"");
+    if raw.len() > if is_document { MAX_DOCUMENT } else { MAX_TEXT } {
+        repairs.add(n, RepairKind::Shortened { bytes: raw.len() as u64 });
+        return note(&format!("[content of {} bytes is too long to be sent]", raw.len()), n);
+    }
     let json = trim(raw, members, n, repairs);
     Block { json: unmarked(json, n, repairs), kind, n }
 }
@@ -364,7 +401,8 @@ fn image<'a>(raw: &'a str, members: &[(Cow<'a, str>, &'a str)], n: u64, repairs:
             }
             largest_side = side(&data);
         }
-        (Some("url" | "file"), _, _) => {}
+        (Some("url"), _, _) if text("url").is_some_and(|url| !url.is_empty()) => {}
+        (Some("file"), _, _) if text("file_id").is_some_and(|id| !id.is_empty()) => {}
         _ => return replace("its source is not complete".to_owned()),
     }
     if largest_side > MAX_SIDE {
@@ -384,6 +422,8 @@ fn side(base64_text: &str) -> usize {
 }
 
 fn is_server_id(id: &str) -> bool {
-    id.strip_prefix("srvtoolu_")
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+    id.strip_prefix("srvtoolu_").is_some_and(|rest| {
+        (1..=MAX_SERVER_ID).contains(&rest.len())
+            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
 }

@@ -8,11 +8,8 @@ use std::borrow::Cow;
 
 use super::block::{self, Element, Kind};
 use super::repair::{RepairKind, Repairs};
-use super::{MAX_DEPTH, Role};
+use super::{MAX_DEPTH, MAX_NAME, Role};
 use crate::json;
-
-/// The longest name of a tool.
-const MAX_NAME: usize = 64;
 
 /// The system prompt behind JSON text of a string or of text blocks.
 pub(super) fn system<'a>(raw: &'a str, n: u64, repairs: &mut Repairs) -> Option<Cow<'a, str>> {

@@ -2,12 +2,14 @@
 //!
 //! The API refuses bodies over 32 MB, more than 100,000 messages and too many or too large images. Whole
 //! steps give way from the beginning, with a note in their place; images give way to notes, oldest first
-//! and several at a time, so that not every further image changes the beginning of the request.
+//! and several at a time, so that not every further image changes the beginning of the request. The newest step
+//! always stays; if it is too large by itself, `fit` shortens what is in it.
 
 use super::EARLIER;
 use super::block::{self, Block, Kind};
+use super::messages::{Outgoing, Piece, ResultContent};
 use super::repair::{RepairKind, Repairs};
-use super::steps::{Outgoing, Piece, ResultContent, Step, Steps};
+use super::steps::{Step, Steps};
 use crate::tokens;
 
 /// More than this many images, and none may be larger than [`MANY_SIDE`].
@@ -17,6 +19,11 @@ const MANY_SIDE: usize = 2000;
 const MAX_IMAGES: usize = 100;
 /// How many images give way at once.
 const IMAGE_STRIDE: usize = 20;
+
+/// Most blocks of a message that is too large: so many that each of them, made as small as it can be, still fits.
+const MAX_BLOCKS: usize = 10_000;
+/// Bytes of system prompt and tools that the limit for the messages leaves room for.
+const CONTEXT_ROOM: usize = 1024 * 1024;
 
 /// What a request may hold at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +49,21 @@ impl Limits {
     }
 }
 
+/// Bytes that the messages may take beside a system prompt and tools of `context` bytes.
+pub(super) fn room(limits: &Limits, context: usize) -> usize {
+    // A context that takes everything is refused by the API whatever is done to the messages.
+    limits.bytes.saturating_sub(context.saturating_sub(CONTEXT_ROOM)).max(limits.bytes / 2)
+}
+
 /// Drops steps from the beginning until the rest fits; tells whether the beginning is missing.
-pub(super) fn apply(steps: &mut Steps<'_>, limits: &Limits, begins_late: bool) -> bool {
+pub(super) fn apply(steps: &mut Steps<'_>, limits: &Limits, room: usize, begins_late: bool) -> bool {
+    let newest = steps.list.last_mut().filter(|newest| newest.size() > room);
+    let left_out = newest.map_or(0, |newest| newest.keep_newest(MAX_BLOCKS));
+    if left_out > 0 {
+        let why = format!("{left_out} blocks before the newest {MAX_BLOCKS} of their message");
+        let n = steps.last_words();
+        steps.repairs().add(n, RepairKind::BlockLeftOut(why));
+    }
     let (mut bytes, mut tokens) = (0_usize, 0_u64);
     let mut start = steps.list.len();
     while start > 0 {
@@ -51,7 +71,7 @@ pub(super) fn apply(steps: &mut Steps<'_>, limits: &Limits, begins_late: bool) -
         bytes = bytes.saturating_add(size);
         tokens = tokens.saturating_add(tokens::of_bytes(size));
         let count = (steps.list.len() - start + 1) * 2 + 1;
-        if bytes > limits.bytes || count > limits.messages || limits.tokens.is_some_and(|budget| tokens > budget) {
+        if bytes > room || count > limits.messages || limits.tokens.is_some_and(|budget| tokens > budget) {
             break;
         }
         start -= 1;

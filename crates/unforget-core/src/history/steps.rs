@@ -3,17 +3,19 @@
 //! A step is one message of the model, the results of its calls, and the user's words after them. Records
 //! come in the order in which they were written, which is not always the order in which the API wants them:
 //! the user types while a tool runs, the tutorials wrote results before their calls, a crash took a
-//! result with it. A result goes to the latest step with an open call of its id; a call that stays
-//! open gets a result that says so; a result that answers nothing stays out.
+//! result with it. A result goes to the latest step with an open call of its id; a result that answers nothing stays
+//! out. Every record costs about the same, whatever came before it: a small file must not take minutes.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::answers::{self, call_and_result, unique_ids};
 use super::block::{self, Answer, Block, Call, Element, Kind};
+use super::messages::{Messages, Piece};
 use super::repair::{RepairKind, Repairs};
-use super::{CUT_OFF, MAX_DEPTH, MAX_TEXT, Message, Role, SUMMARY, UNKNOWN_OUTCOME};
+use super::{MAX_TEXT, Role, SHORT_TEXT, SUMMARY};
+use crate::json;
 use crate::record::{Body, Record};
-use crate::{encode, json};
 
 /// A message of the model with everything up to its next one.
 #[derive(Debug, Default)]
@@ -33,17 +35,17 @@ enum Part<'a> {
 }
 
 #[derive(Debug)]
-struct Placed<'a> {
-    call: Call<'a>,
-    n: u64,
-    answer: Option<Given<'a>>,
+pub(super) struct Placed<'a> {
+    pub(super) call: Call<'a>,
+    pub(super) n: u64,
+    pub(super) answer: Option<Given<'a>>,
 }
 
 /// A result and where it came from.
 #[derive(Debug)]
-struct Given<'a> {
-    answer: Answer<'a>,
-    n: u64,
+pub(super) struct Given<'a> {
+    pub(super) answer: Answer<'a>,
+    pub(super) n: u64,
     version: u64,
 }
 
@@ -51,13 +53,36 @@ struct Given<'a> {
 #[derive(Debug)]
 pub(super) struct Steps<'a> {
     pub(super) list: Vec<Step<'a>>,
-    open: HashMap<Cow<'a, str>, Vec<(usize, usize)>>,
-    /// Results that came before any call of their id.
-    early: Vec<Given<'a>>,
+    /// Calls without a result by their id: for each step with such calls, which ones.
+    open: HashMap<Cow<'a, str>, Vec<(usize, VecDeque<usize>)>>,
+    early: Early<'a>,
     known: HashSet<Cow<'a, str>>,
     /// Ids of calls that came inside a message's content since the user last spoke.
     in_content: HashSet<Cow<'a, str>>,
     repairs: Repairs,
+}
+
+/// Results that came before any call of their id.
+#[derive(Debug, Default)]
+struct Early<'a> {
+    /// As they came; none where a call turned up.
+    list: Vec<Option<Given<'a>>>,
+    /// Those of version 0, whose calls may come later, by their id.
+    waiting: HashMap<Cow<'a, str>, VecDeque<usize>>,
+}
+
+impl<'a> Early<'a> {
+    fn push(&mut self, given: Given<'a>) {
+        if given.version == 0 {
+            self.waiting.entry(given.answer.id.clone()).or_default().push_back(self.list.len());
+        }
+        self.list.push(Some(given));
+    }
+
+    fn take(&mut self, id: &str) -> Option<Given<'a>> {
+        let at = self.waiting.get_mut(id)?.pop_front()?;
+        self.list[at].take()
+    }
 }
 
 impl Default for Steps<'_> {
@@ -65,36 +90,12 @@ impl Default for Steps<'_> {
         Self {
             list: vec![Step::default()],
             open: HashMap::new(),
-            early: Vec::new(),
+            early: Early::default(),
             known: HashSet::new(),
             in_content: HashSet::new(),
             repairs: Repairs::default(),
         }
     }
-}
-
-/// Messages on their way out.
-pub(super) struct Messages<'a> {
-    pub(super) list: Vec<Outgoing<'a>>,
-    pub(super) repairs: Repairs,
-}
-
-/// A message before its blocks become text.
-pub(super) struct Outgoing<'a> {
-    role: Role,
-    pub(super) pieces: Vec<Piece<'a>>,
-}
-
-/// A block, or a result with the blocks in it.
-pub(super) enum Piece<'a> {
-    Block(Block<'a>),
-    Result { head: String, content: ResultContent<'a>, tail: &'static str },
-}
-
-/// What is in a result.
-pub(super) enum ResultContent<'a> {
-    Text(Cow<'a, str>),
-    Blocks(Vec<Block<'a>>),
 }
 
 impl<'a> Steps<'a> {
@@ -145,7 +146,11 @@ impl<'a> Steps<'a> {
                 self.answer(Given { answer, n, version: record.version });
             }
             Body::Compaction { summary, .. } => {
-                let text = if summary.len() > MAX_TEXT { Cow::Owned(block::shorten(summary)) } else { summary.clone() };
+                let text = if summary.len() > MAX_TEXT {
+                    Cow::Owned(block::shorten(summary, SHORT_TEXT))
+                } else {
+                    summary.clone()
+                };
                 self.words(block::note(&format!("{SUMMARY}\n{text}"), n));
             }
             Body::Invalid { kind, why } => {
@@ -187,11 +192,7 @@ impl<'a> Steps<'a> {
         if !last.words.is_empty() || (last.answered && !same_message) || (other_message && !last.calls.is_empty()) {
             self.list.push(Step::default());
         }
-        let early = match version {
-            0 => self.early.iter().position(|given| given.version == 0 && given.answer.id == call.id),
-            _ => None,
-        };
-        let answer = early.map(|at| self.early.remove(at));
+        let answer = if version == 0 { self.early.take(&call.id) } else { None };
         if let Some(given) = &answer {
             self.repairs.add(given.n, RepairKind::ResultMoved(given.answer.id.clone().into_owned()));
         }
@@ -205,13 +206,17 @@ impl<'a> Steps<'a> {
         last.calls.push(Placed { call, n, answer });
         last.parts.push(Part::Call(call_index));
         if is_open {
-            self.open.entry(id).or_default().push((step_index, call_index));
+            let open = self.open.entry(id).or_default();
+            match open.last_mut() {
+                Some((step, calls)) if *step == step_index => calls.push_back(call_index),
+                _ => open.push((step_index, VecDeque::from([call_index]))),
+            }
         }
     }
 
     fn answer(&mut self, given: Given<'a>) {
         let id = given.answer.id.clone();
-        let Some(open) = self.open.get_mut(&id).filter(|open| !open.is_empty()) else {
+        let Some((step, call)) = self.first_open(&id) else {
             if self.known.contains(&id) {
                 self.repairs.add(given.n, RepairKind::SecondResult(id.into_owned()));
             } else {
@@ -219,9 +224,6 @@ impl<'a> Steps<'a> {
             }
             return;
         };
-        let latest = open[open.len() - 1].0;
-        let first = open.iter().position(|(step, _)| *step == latest).unwrap_or(0);
-        let (step, call) = open.remove(first);
         let is_last = step + 1 == self.list.len() && self.list[step].words.is_empty();
         if is_last {
             self.list[step].answered = true;
@@ -229,6 +231,17 @@ impl<'a> Steps<'a> {
             self.repairs.add(given.n, RepairKind::ResultMoved(id.into_owned()));
         }
         self.list[step].calls[call].answer = Some(given);
+    }
+
+    /// The first open call of that id in the latest step that has one; it is open no longer.
+    fn first_open(&mut self, id: &str) -> Option<(usize, usize)> {
+        let open = self.open.get_mut(id)?;
+        let (step, calls) = open.last_mut()?;
+        let found = calls.pop_front().map(|call| (*step, call));
+        if calls.is_empty() {
+            open.pop();
+        }
+        found
     }
 
     /// Calls without a saved result.
@@ -248,7 +261,7 @@ impl<'a> Steps<'a> {
 
     /// The messages; thinking before record `thinking_from` stays out. `tools` are those that the request declares.
     pub(super) fn messages(mut self, thinking_from: u64, tools: &HashSet<String>) -> Messages<'a> {
-        for given in std::mem::take(&mut self.early) {
+        for given in self.early.list.into_iter().flatten() {
             self.repairs.add(given.n, RepairKind::OrphanResult(given.answer.id.into_owned()));
         }
         let mut out = Messages { list: Vec::new(), repairs: self.repairs };
@@ -273,12 +286,17 @@ impl<'a> Step<'a> {
             Part::Block(block) => block.json.len(),
             Part::Call(_) => 0,
         });
-        let calls = self.calls.iter().map(|placed| {
-            let answer =
-                placed.answer.as_ref().map_or(UNKNOWN_OUTCOME.len(), |given| given.answer.content.len().min(MAX_TEXT));
-            placed.call.input.len() + placed.call.id.len() * 2 + placed.call.name.len() + answer + 120
-        });
+        let calls = self.calls.iter().map(answers::size);
         parts.chain(calls).sum::<usize>() + self.words.iter().map(|block| block.json.len()).sum::<usize>() + 80
+    }
+
+    /// Keeps the newest of what the model and the user said, at most `most` of each; tells how much was left out.
+    pub(super) fn keep_newest(&mut self, most: usize) -> usize {
+        let parts = self.parts.len().saturating_sub(most);
+        let words = self.words.len().saturating_sub(most);
+        self.parts.drain(..parts);
+        self.words.drain(..words);
+        parts + words
     }
 
     fn emit(self, thinking_from: u64, server_calls: &mut HashSet<String>, out: &mut Messages<'a>) {
@@ -317,258 +335,5 @@ impl<'a> Step<'a> {
         out.push(Role::Assistant, pieces);
         results.extend(self.words.into_iter().map(Piece::Block));
         out.push(Role::User, results);
-    }
-}
-
-/// Ids that the API accepts, no two alike.
-fn unique_ids(calls: &[Placed<'_>], repairs: &mut Repairs) -> Vec<String> {
-    let mut used: HashSet<String> = HashSet::new();
-    let mut ids = Vec::with_capacity(calls.len());
-    for placed in calls {
-        let from = placed.call.id.as_ref();
-        let well_formed = from.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-        let base = if well_formed {
-            from.to_owned()
-        } else {
-            let safe: String =
-                from.chars().take(40).map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-            format!("{safe}_{}", &encode::sha256_hex(from.as_bytes())[..12])
-        };
-        let mut to = base.clone();
-        let mut copy = 2_u64;
-        while !used.insert(to.clone()) {
-            to = format!("{base}_{copy}");
-            copy += 1;
-        }
-        if to != from {
-            repairs.add(placed.n, RepairKind::CallRenamed { from: from.to_owned(), to: to.clone() });
-        }
-        ids.push(to);
-    }
-    ids
-}
-
-fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Repairs) -> (Block<'a>, Piece<'a>) {
-    let Placed { call, n, answer } = placed;
-    let (input, cut_off) = arguments(&call, n, repairs);
-    let name = tool_name(&call.name, n, repairs);
-    let mut json = format!("{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"{name}\",\"input\":{input}");
-    if let Some(caller) = call.caller.filter(|caller| caller.starts_with('{') && !json::deeper_than(caller, MAX_DEPTH))
-    {
-        json.push_str(",\"caller\":");
-        json.push_str(&json::sendable(caller));
-    }
-    json.push('}');
-    let head = format!("{{\"type\":\"tool_result\",\"tool_use_id\":\"{id}\",\"content\":");
-    const FAILED: &str = ",\"is_error\":true}";
-    // That the call was not run is known; a stand-in that says less adds nothing.
-    let (content, tail) = match answer.filter(|given| !(cut_off && given.answer.is_repair)) {
-        None if cut_off => (ResultContent::Text(Cow::Owned(json::quote(CUT_OFF))), FAILED),
-        None => {
-            repairs.add(n, RepairKind::ResultAdded(call.id.into_owned()));
-            (ResultContent::Text(Cow::Owned(json::quote(UNKNOWN_OUTCOME))), FAILED)
-        }
-        Some(given) => {
-            let is_error = given.answer.is_error;
-            let content = result_content(&given, repairs);
-            if cut_off {
-                let mut blocks = vec![block::note(CUT_OFF, n)];
-                match content {
-                    ResultContent::Text(text) if text != "\"\"" => blocks.push(Block {
-                        json: Cow::Owned(format!("{{\"type\":\"text\",\"text\":{text}}}")),
-                        kind: Kind::Other,
-                        n: given.n,
-                    }),
-                    ResultContent::Text(_) => {}
-                    ResultContent::Blocks(more) => blocks.extend(more),
-                }
-                (ResultContent::Blocks(blocks), FAILED)
-            } else {
-                (content, if is_error { FAILED } else { "}" })
-            }
-        }
-    };
-    (Block { json: Cow::Owned(json), kind: Kind::Other, n }, Piece::Result { head, content, tail })
-}
-
-/// The arguments as an object, and whether they were cut off.
-fn arguments<'a>(call: &Call<'a>, n: u64, repairs: &mut Repairs) -> (Cow<'a, str>, bool) {
-    if call.input.starts_with('{') {
-        if json::deeper_than(call.input, MAX_DEPTH) {
-            repairs.add(n, RepairKind::TooDeep);
-            return (Cow::Borrowed("{\"not_sent\":\"nested too deeply\"}"), false);
-        }
-        if call.input.len() > MAX_TEXT {
-            repairs.add(n, RepairKind::Shortened { bytes: call.input.len() as u64 });
-            return (Cow::Borrowed("{\"not_sent\":\"too long; the transcript has it\"}"), false);
-        }
-        return (json::sendable(call.input), false);
-    }
-    // Some programs store the arguments as the text that the model streamed.
-    if let Some(text) = json::string(call.input)
-        && text.trim_start().starts_with('{')
-        && serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok()
-        && !json::deeper_than(&text, MAX_DEPTH)
-        && text.len() <= MAX_TEXT
-    {
-        repairs.add(n, RepairKind::InputDecoded(call.id.clone().into_owned()));
-        return (Cow::Owned(json::sendable(text.trim()).into_owned()), false);
-    }
-    repairs.add(n, RepairKind::InputCutOff(call.id.clone().into_owned()));
-    (Cow::Borrowed("{}"), true)
-}
-
-fn tool_name(name: &str, n: u64, repairs: &mut Repairs) -> String {
-    let to: String = name
-        .chars()
-        .take(64)
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
-        .collect();
-    if to != name {
-        repairs.add(n, RepairKind::ToolRenamed { from: name.to_owned(), to: to.clone() });
-    }
-    to
-}
-
-/// What a tool gave back: text stays text, content blocks stay blocks, other JSON becomes its own text.
-fn result_content<'a>(given: &Given<'a>, repairs: &mut Repairs) -> ResultContent<'a> {
-    let raw = given.answer.content;
-    let as_text = |text: &str, repairs: &mut Repairs| {
-        if text.len() <= MAX_TEXT {
-            return ResultContent::Text(Cow::Owned(json::sendable(&json::quote(text)).into_owned()));
-        }
-        repairs.add(given.n, RepairKind::Shortened { bytes: text.len() as u64 });
-        ResultContent::Text(Cow::Owned(json::sendable(&json::quote(&block::shorten(text))).into_owned()))
-    };
-    if raw.starts_with('"') {
-        if raw.len() <= MAX_TEXT {
-            return ResultContent::Text(json::sendable(raw));
-        }
-        return as_text(&json::string(raw).unwrap_or_default(), repairs);
-    }
-    let nested = |block: &&str| {
-        json::members(block)
-            .and_then(|members| json::member(&members, "type").and_then(json::string))
-            .is_some_and(|kind| matches!(kind.as_ref(), "text" | "image" | "document" | "search_result"))
-    };
-    match json::elements(raw) {
-        Some(blocks) if blocks.iter().all(nested) => {
-            let elements = block::elements(raw, Role::User, given.n, repairs);
-            ResultContent::Blocks(
-                elements
-                    .into_iter()
-                    .filter_map(|element| match element {
-                        Element::Block(block) => Some(block),
-                        Element::Call(_) | Element::Answer(_) => None,
-                    })
-                    .collect(),
-            )
-        }
-        _ => as_text(raw, repairs),
-    }
-}
-
-impl<'a> Messages<'a> {
-    /// Leaves out server tool calls that were still open when the user spoke: only their result could follow them.
-    ///
-    /// From the end, because a message that is left empty lets its neighbours meet, which may close a call before it.
-    /// A call at the very end goes on if the request has its tool.
-    fn close_server_calls(&mut self, tools: &HashSet<String>) {
-        let mut reversed: Vec<Outgoing<'a>> = Vec::with_capacity(self.list.len());
-        for mut message in std::mem::take(&mut self.list).into_iter().rev() {
-            let next = reversed.last_mut();
-            match (message.role, next) {
-                (Role::User, Some(next)) if next.role == Role::User => {
-                    message.pieces.append(&mut next.pieces);
-                    reversed.pop();
-                }
-                (Role::Assistant, Some(next)) if next.pieces.iter().any(|piece| matches!(piece, Piece::Block(_))) => {
-                    self.leave_out_open(&mut message.pieces, |_| true);
-                }
-                (Role::Assistant, None) => self.leave_out_open(&mut message.pieces, |name| !is_declared(name, tools)),
-                _ => {}
-            }
-            if !message.pieces.iter().all(is_blank) {
-                reversed.push(message);
-            }
-        }
-        reversed.reverse();
-        self.list = reversed;
-    }
-
-    fn leave_out_open(&mut self, pieces: &mut Vec<Piece<'a>>, which: impl Fn(&str) -> bool) {
-        let done: HashSet<String> = pieces.iter().filter_map(server_result).collect();
-        pieces.retain(|piece| match piece {
-            Piece::Block(Block { kind: Kind::ServerUse { id, name }, n, .. })
-                if !done.contains(id.as_ref()) && which(name) =>
-            {
-                self.repairs.add(*n, RepairKind::ServerCallLeftOut(id.clone().into_owned()));
-                false
-            }
-            _ => true,
-        });
-    }
-
-    /// Adds to the last message if it is of the same role; leaves out what has no words.
-    fn push(&mut self, role: Role, pieces: Vec<Piece<'a>>) {
-        if pieces.iter().all(is_blank) {
-            for piece in &pieces {
-                if let Piece::Block(block) = piece {
-                    self.repairs.add(block.n, RepairKind::Empty);
-                }
-            }
-            return;
-        }
-        match self.list.last_mut() {
-            Some(last) if last.role == role => last.pieces.extend(pieces),
-            _ => self.list.push(Outgoing { role, pieces }),
-        }
-    }
-}
-
-/// One declared tool may act under several names: `code_execution` also as `bash_code_execution`.
-fn is_declared(name: &str, tools: &HashSet<String>) -> bool {
-    let suffixes = name.match_indices('_').map(|(at, _)| &name[at + 1..]);
-    std::iter::once(name).chain(suffixes).any(|name| tools.contains(name))
-}
-
-fn is_blank(piece: &Piece<'_>) -> bool {
-    matches!(piece, Piece::Block(Block { kind: Kind::Text { blank: true }, .. }))
-}
-
-fn server_result(piece: &Piece<'_>) -> Option<String> {
-    match piece {
-        Piece::Block(Block { kind: Kind::ServerResult { id }, .. }) => Some(id.clone().into_owned()),
-        _ => None,
-    }
-}
-
-impl<'a> Outgoing<'a> {
-    /// The message with its blocks as text.
-    pub(super) fn render(self) -> Message<'a> {
-        let blocks = self.pieces.into_iter().map(|piece| match piece {
-            Piece::Block(block) => block.json,
-            Piece::Result { mut head, content, tail } => {
-                match content {
-                    ResultContent::Text(text) => {
-                        head.reserve_exact(text.len() + tail.len());
-                        head.push_str(&text);
-                    }
-                    ResultContent::Blocks(blocks) => {
-                        head.push('[');
-                        for (i, block) in blocks.iter().enumerate() {
-                            if i > 0 {
-                                head.push(',');
-                            }
-                            head.push_str(&block.json);
-                        }
-                        head.push(']');
-                    }
-                }
-                head.push_str(tail);
-                Cow::Owned(head)
-            }
-        });
-        Message { role: self.role, blocks: blocks.collect() }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use super::Record;
 use crate::error::{Error, Result};
 use crate::json;
 
@@ -16,7 +17,9 @@ const RESERVED: [&str; 6] = ["v", "n", "parent", "ts", "crc", "blobs"];
 const ABOUT_THE_SESSION: [&str; 4] = ["session", "head", "label", "title"];
 
 /// What the last member of a native line looks like: `,"crc":"1a2b3c4d"}`.
-pub(crate) const CRC_MEMBER: &str = ",\"crc\":\"";
+const CRC_MEMBER: &str = ",\"crc\":\"";
+/// Length of that member with its value and the closing brace.
+const CRC_TAIL: usize = CRC_MEMBER.len() + 10;
 
 /// About how long a line without members is.
 const ENVELOPE_BYTES: usize = 128;
@@ -90,6 +93,14 @@ impl Draft {
     /// A session's title.
     pub fn title(title: &str) -> Self {
         Self::new("title").text("title", title)
+    }
+
+    /// What a record says, to be said again under a number of its own.
+    pub(crate) fn again(record: &Record<'_>) -> Self {
+        let members = json::members(record.raw).unwrap_or_default().into_iter();
+        let members = members.filter(|(name, _)| name != "type" && !RESERVED.contains(&name.as_ref()));
+        let members = members.map(|(name, value)| (name.into_owned(), value.to_owned())).collect();
+        Self { kind: record.kind().to_owned(), members, ts_ms: None }
     }
 
     /// Adds a member with a string.
@@ -173,7 +184,7 @@ impl Draft {
 
     /// Refuses what could not be read back as a usable record.
     pub fn check(&self) -> Result<()> {
-        let mut fields = super::Fields::none();
+        let mut fields = super::parse::Fields::none();
         for (name, value) in &self.members {
             if RESERVED.contains(&name.as_str()) || name == "type" {
                 return Err(Error::Invalid(format!("`{name}` is set by the writer; leave it out")));
@@ -238,8 +249,16 @@ impl Draft {
     }
 }
 
+impl Record<'_> {
+    /// What the line's checksum should be, given that of the line before it.
+    pub fn checksum(&self, previous: u32) -> u32 {
+        let end = self.raw.len().saturating_sub(CRC_TAIL);
+        checksum(previous, &self.raw.as_bytes()[..end])
+    }
+}
+
 /// CRC-32 of a line up to its `crc` member, begun with the checksum of the line before it.
-pub(crate) fn checksum(previous: u32, line: &[u8]) -> u32 {
+fn checksum(previous: u32, line: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&previous.to_le_bytes());
     hasher.update(line);

@@ -13,6 +13,7 @@ mod faults_conversation;
 mod faults_file;
 mod faults_index;
 mod faults_key;
+mod hostile;
 mod log;
 mod property;
 mod review;

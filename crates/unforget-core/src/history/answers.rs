@@ -1,0 +1,191 @@
+//! A call and its result, as the API wants them: ids that are well formed and unique, arguments that are an object,
+//! a result for every call.
+//!
+//! Which result belongs to which call is decided in `steps`; here both become what is sent. A call that was
+//! never answered gets an answer that says so, because the API refuses a call without one.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use super::block::{self, Block, Call, Element, Kind};
+use super::messages::{Piece, ResultContent};
+use super::repair::{RepairKind, Repairs};
+use super::steps::{Given, Placed};
+use super::{CUT_OFF, MAX_DEPTH, MAX_NAME, MAX_TEXT, Role, SHORT_TEXT, UNKNOWN_OUTCOME};
+use crate::{encode, json};
+
+/// Longest id of a call that is sent as it is; the API's own are not half as long.
+const MAX_ID: usize = 128;
+
+/// About how many bytes a call and its result are in a request.
+pub(super) fn size(placed: &Placed<'_>) -> usize {
+    let answer = placed.answer.as_ref().map_or(UNKNOWN_OUTCOME.len(), |given| content_size(given.answer.content));
+    let (id, name) = (placed.call.id.len().min(MAX_ID), placed.call.name.len().min(MAX_NAME));
+    placed.call.input.len().min(MAX_TEXT) + id * 2 + name + placed.call.caller.map_or(0, str::len) + answer + 120
+}
+
+fn content_size(raw: &str) -> usize {
+    const TEXT_BLOCK: &str = "{\"type\":\"text\"";
+    if raw.starts_with('"') || raw.len() <= MAX_TEXT && raw.starts_with("[{\"type\":") {
+        return raw.len().min(MAX_TEXT);
+    }
+    if raw.starts_with("[{\"type\":") {
+        let size = |block: &&str| if block.starts_with(TEXT_BLOCK) { block.len().min(MAX_TEXT) } else { block.len() };
+        return json::elements(raw).unwrap_or_default().iter().map(size).sum();
+    }
+    // It becomes the text of itself, in which every quotation mark takes two bytes.
+    if raw.len() > MAX_TEXT { MAX_TEXT } else { json::quoted_len(raw) }
+}
+
+/// Ids that the API accepts, no two alike.
+pub(super) fn unique_ids(calls: &[Placed<'_>], repairs: &mut Repairs) -> Vec<String> {
+    let mut used: HashSet<String> = HashSet::with_capacity(calls.len());
+    // Where counting goes on for an id that was met before: from the start it would take ever longer.
+    let mut copies: HashMap<String, u64> = HashMap::new();
+    let mut ids = Vec::with_capacity(calls.len());
+    for placed in calls {
+        let from = placed.call.id.as_ref();
+        let well_formed = from.len() <= MAX_ID
+            && from.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        let base = if well_formed {
+            from.to_owned()
+        } else {
+            let safe: String =
+                from.chars().take(40).map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+            format!("{safe}_{}", &encode::sha256_hex(from.as_bytes())[..12])
+        };
+        let mut to = base.clone();
+        if !used.insert(to.clone()) {
+            let copy = copies.entry(base.clone()).or_insert(1);
+            while !used.insert(to.clone()) {
+                *copy += 1;
+                to = format!("{base}_{copy}");
+            }
+        }
+        if to != from {
+            repairs.add(placed.n, RepairKind::CallRenamed { from: from.to_owned(), to: to.clone() });
+        }
+        ids.push(to);
+    }
+    ids
+}
+
+pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Repairs) -> (Block<'a>, Piece<'a>) {
+    let Placed { call, n, answer } = placed;
+    let (input, cut_off) = arguments(&call, n, repairs);
+    let name = tool_name(&call.name, n, repairs);
+    let mut json = format!("{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"{name}\",\"input\":{input}");
+    if let Some(caller) = call.caller.filter(|caller| caller.starts_with('{') && !json::deeper_than(caller, MAX_DEPTH))
+    {
+        json.push_str(",\"caller\":");
+        json.push_str(&json::sendable(caller));
+    }
+    json.push('}');
+    let head = format!("{{\"type\":\"tool_result\",\"tool_use_id\":\"{id}\",\"content\":");
+    const FAILED: &str = ",\"is_error\":true}";
+    // That the call was not run is known; a stand-in that says less adds nothing.
+    let (content, tail) = match answer.filter(|given| !(cut_off && given.answer.is_repair)) {
+        None if cut_off => (ResultContent::Text(Cow::Owned(json::quote(CUT_OFF))), FAILED),
+        None => {
+            repairs.add(n, RepairKind::ResultAdded(call.id.into_owned()));
+            (ResultContent::Text(Cow::Owned(json::quote(UNKNOWN_OUTCOME))), FAILED)
+        }
+        Some(given) => {
+            let is_error = given.answer.is_error;
+            let content = result_content(&given, repairs);
+            if cut_off {
+                let mut blocks = vec![block::note(CUT_OFF, n)];
+                match content {
+                    ResultContent::Text(text) if text != "\"\"" => blocks.push(Block {
+                        json: Cow::Owned(format!("{{\"type\":\"text\",\"text\":{text}}}")),
+                        kind: Kind::Text { blank: false },
+                        n: given.n,
+                    }),
+                    ResultContent::Text(_) => {}
+                    ResultContent::Blocks(more) => blocks.extend(more),
+                }
+                (ResultContent::Blocks(blocks), FAILED)
+            } else {
+                (content, if is_error { FAILED } else { "}" })
+            }
+        }
+    };
+    (Block { json: Cow::Owned(json), kind: Kind::Call, n }, Piece::Result { head, content, tail, n })
+}
+
+/// The arguments as an object, and whether they were cut off.
+fn arguments<'a>(call: &Call<'a>, n: u64, repairs: &mut Repairs) -> (Cow<'a, str>, bool) {
+    if call.input.starts_with('{') {
+        if json::deeper_than(call.input, MAX_DEPTH) {
+            repairs.add(n, RepairKind::TooDeep);
+            return (Cow::Borrowed("{\"not_sent\":\"nested too deeply\"}"), false);
+        }
+        if call.input.len() > MAX_TEXT {
+            repairs.add(n, RepairKind::Shortened { bytes: call.input.len() as u64 });
+            return (Cow::Borrowed("{\"not_sent\":\"too long; the transcript has it\"}"), false);
+        }
+        return (json::sendable(call.input), false);
+    }
+    // Some programs store the arguments as the text that the model streamed.
+    if let Some(text) = json::string(call.input)
+        && text.trim_start().starts_with('{')
+        && serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok()
+        && !json::deeper_than(&text, MAX_DEPTH)
+        && text.len() <= MAX_TEXT
+    {
+        repairs.add(n, RepairKind::InputDecoded(call.id.clone().into_owned()));
+        return (Cow::Owned(json::sendable(text.trim()).into_owned()), false);
+    }
+    repairs.add(n, RepairKind::InputCutOff(call.id.clone().into_owned()));
+    (Cow::Borrowed("{}"), true)
+}
+
+fn tool_name(name: &str, n: u64, repairs: &mut Repairs) -> String {
+    let to: String = name
+        .chars()
+        .take(MAX_NAME)
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
+        .collect();
+    if to != name {
+        repairs.add(n, RepairKind::ToolRenamed { from: name.to_owned(), to: to.clone() });
+    }
+    to
+}
+
+/// What a tool gave back: text stays text, content blocks stay blocks, other JSON becomes its own text.
+fn result_content<'a>(given: &Given<'a>, repairs: &mut Repairs) -> ResultContent<'a> {
+    let raw = given.answer.content;
+    let as_text = |text: &str, repairs: &mut Repairs| {
+        if text.len() <= MAX_TEXT {
+            return ResultContent::Text(Cow::Owned(json::sendable(&json::quote(text)).into_owned()));
+        }
+        repairs.add(given.n, RepairKind::Shortened { bytes: text.len() as u64 });
+        ResultContent::Text(Cow::Owned(json::sendable(&json::quote(&block::shorten(text, SHORT_TEXT))).into_owned()))
+    };
+    if raw.starts_with('"') {
+        if raw.len() <= MAX_TEXT {
+            return ResultContent::Text(json::sendable(raw));
+        }
+        return as_text(&json::string(raw).unwrap_or_default(), repairs);
+    }
+    let nested = |block: &&str| {
+        json::members(block)
+            .and_then(|members| json::member(&members, "type").and_then(json::string))
+            .is_some_and(|kind| matches!(kind.as_ref(), "text" | "image" | "document" | "search_result"))
+    };
+    match json::elements(raw) {
+        Some(blocks) if blocks.iter().all(nested) => {
+            let elements = block::elements(raw, Role::User, given.n, repairs);
+            ResultContent::Blocks(
+                elements
+                    .into_iter()
+                    .filter_map(|element| match element {
+                        Element::Block(block) => Some(block),
+                        Element::Call(_) | Element::Answer(_) => None,
+                    })
+                    .collect(),
+            )
+        }
+        _ => as_text(raw, repairs),
+    }
+}
