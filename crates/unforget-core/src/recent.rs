@@ -8,7 +8,7 @@
 //! whole files, on one way forward over the part that was visited; only the chosen lines stay in memory.
 //!
 //! System prompt and tools are stated once and hold from there on. If they are not in what was chosen, the way back
-//! goes on along the path for their sake alone, by at most [`CONTEXT_REACH`]: further back a budget is not
+//! goes on along the path for their sake alone, by at most `CONTEXT_REACH`: further back a budget is not
 //! worth the time, and a session without any would be read whole each time. A writer states them again behind every
 //! compaction, so that they are near.
 
@@ -298,7 +298,8 @@ impl Walk {
         self.want = match record.parent {
             // A parent that does not come before its child is damage; the step before it stands in.
             Parent::Record(parent) => Some(parent.min(record.n.saturating_sub(1))),
-            Parent::Previous | Parent::Nothing => None,
+            Parent::Previous => record.n.checked_sub(1),
+            Parent::Nothing => None,
         };
         if let Body::Compaction { first_kept, .. } = record.body
             && !self.compacted

@@ -65,7 +65,7 @@ pub struct Record<'a> {
 pub enum Parent {
     /// The record with this number.
     Record(u64),
-    /// The record before it in the file (version 0).
+    /// The record before it in the file (version 0, or a native one that does not say).
     Previous,
     /// Nothing: the record is about the session, not a step of the conversation.
     Nothing,
@@ -160,6 +160,29 @@ pub enum Body<'a> {
     },
 }
 
+impl Body<'_> {
+    /// Whether this is a step of the conversation by what it is, and not about the session as a whole.
+    fn is_said(&self) -> bool {
+        match self {
+            Body::User { .. }
+            | Body::Assistant { .. }
+            | Body::ToolUse(_)
+            | Body::ToolResult(_)
+            | Body::Compaction { .. }
+            | Body::Context { .. }
+            | Body::Turn { .. }
+            | Body::Error { .. }
+            | Body::Approval { .. } => true,
+            Body::Session(_)
+            | Body::Head { .. }
+            | Body::Label { .. }
+            | Body::Title { .. }
+            | Body::Unknown { .. }
+            | Body::Invalid { .. } => false,
+        }
+    }
+}
+
 /// The header of a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Header<'a> {
@@ -219,6 +242,8 @@ impl<'a> Record<'a> {
         let parent = match (version, fields.number(Field::Parent)) {
             (0, _) => Parent::Previous,
             (_, Some(parent)) => Parent::Record(parent),
+            // Words without a parent were not written by this program, but they were said.
+            (VERSION, None) if body.is_said() => Parent::Previous,
             (_, None) => Parent::Nothing,
         };
         let blobs = match fields.get(Field::Blobs).filter(|_| version > 0).and_then(json::elements) {

@@ -4,7 +4,7 @@
 //! time. It is fed physical lines in file order, from a buffer or from a stream, and hands out records.
 
 use crate::lines::{self, Physical, Piece};
-use crate::record::{Body, Record, VERSION};
+use crate::record::{Body, Parent, Record, VERSION};
 use crate::report::{Note, NoteKind, Report};
 
 /// Lines into records, carrying on from line to line.
@@ -148,6 +148,10 @@ impl Scanner {
         match &record.body {
             Body::Unknown { kind } => {
                 self.note(offset, len, NoteKind::UnknownType(kind.chars().take(64).collect()), 0);
+            }
+            _ if record.version == VERSION && record.parent == Parent::Previous => {
+                let why = format!("{}: `parent` is missing; it follows the record before it", record.kind());
+                self.note(offset, len, NoteKind::InvalidRecord(why), 0);
             }
             Body::Invalid { kind, why } => self.note(offset, len, NoteKind::InvalidRecord(format!("{kind}: {why}")), 0),
             _ => {}

@@ -214,3 +214,21 @@ fn a_head_that_points_nowhere_is_refused() {
     session.append(&[Draft::head(Some(0), "rewind")]).unwrap();
     assert!(session.history(&Limits::default()).unwrap().history.messages.is_empty());
 }
+
+#[test]
+fn words_without_a_parent_are_sent_and_told_of() {
+    let (medium, store) = crash_store();
+    let mut session = store.create(&Key::default(), None).unwrap();
+    session.append(&[Draft::user("one")]).unwrap();
+    let path = session.path().to_owned();
+    drop(session);
+    let mut bytes = medium.read(&path).unwrap();
+    bytes.extend_from_slice(b"{\"v\":1,\"n\":2,\"type\":\"user\",\"content\":\"by hand\"}\n");
+    medium.write_file(&path, &bytes).unwrap();
+    let entry = &store.list().unwrap().entries[0];
+    for limits in [Limits::default(), Limits::tokens(1000)] {
+        let restored = store.history(entry, &limits).unwrap();
+        assert!(restored.history.to_json().contains("by hand") && restored.history.to_json().contains("one"));
+        assert!(restored.report.damage().any(|note| note.kind.to_string().contains("`parent` is missing")));
+    }
+}
