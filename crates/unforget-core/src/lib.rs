@@ -27,6 +27,7 @@ pub mod reader;
 pub mod recent;
 pub mod record;
 pub mod report;
+pub mod restore;
 pub mod scan;
 pub mod session;
 pub mod snapshot;

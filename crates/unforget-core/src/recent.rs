@@ -13,7 +13,7 @@
 //! compaction, so that they are near.
 
 use crate::error::Result;
-use crate::history::{self, History, Limits, Path};
+use crate::history::{self, Limits, Path};
 use crate::lines::Physical;
 use crate::reader::{Backward, LogReader};
 use crate::record::{Body, Draft, Parent, Record};
@@ -174,15 +174,6 @@ impl Recent {
         }
         path
     }
-}
-
-/// What a history was rebuilt from, and how it went.
-#[derive(Debug)]
-pub struct Restored {
-    /// The messages and their repairs.
-    pub history: History<'static>,
-    /// Damage met in what was read.
-    pub report: Report,
 }
 
 /// The `context` record in force behind record `head`, as it can be written again: its draft and where it refers to blobs.

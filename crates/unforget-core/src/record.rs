@@ -263,6 +263,14 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// The record as another text of it says, with its payloads put back; itself if there is none.
+    pub fn with_text(&self, text: Option<&'a str>) -> Self {
+        match text.map(|text| Record::parse(text, self.offset, self.n)) {
+            Some(Ok(full)) => full,
+            _ => self.clone(),
+        }
+    }
+
     /// Whether the record is a step of the conversation, one that a head can stand on.
     pub fn is_step(&self) -> bool {
         // A header that was added later, because the first one was lost, is no step.

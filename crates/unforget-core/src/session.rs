@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 use crate::blob::Blobs;
 use crate::error::{Change, Error, Result};
-use crate::history::{self, History, Limits, UNKNOWN_OUTCOME};
+use crate::history::{Limits, UNKNOWN_OUTCOME};
 use crate::json;
 use crate::key::Key;
 use crate::lines::MAX_LINE;
 use crate::log::{Durability, Log, Sealed};
 use crate::medium::Medium;
 use crate::reader::LogReader;
-use crate::recent::{End, Recent, Restored, context_in_force};
-use crate::record::{Body, Draft, Envelope, Record};
-use crate::report::Note;
+use crate::recent::{End, context_in_force};
+use crate::record::{Body, Draft, Envelope};
+use crate::restore::{self, Restored};
 use crate::stamp::{SessionId, SharedSource};
 
 /// A session opened for writing.
@@ -211,7 +211,7 @@ impl Session {
 
     /// The conversation as it would be sent now, read from the transcript.
     pub fn history(&self, limits: &Limits) -> Result<Restored> {
-        restore(self.medium.as_ref(), self.log.path(), &self.blobs, limits)
+        restore::restore(self.medium.as_ref(), self.log.path(), &self.blobs, limits)
     }
 
     /// Opens the transcript anew, as after a failed sync.
@@ -317,42 +317,4 @@ pub(crate) fn header(reader: &LogReader) -> Result<Option<OwnedHeader>> {
         }
     }
     Ok(found)
-}
-
-/// Rebuilds the conversation of a transcript, payloads put back.
-pub fn restore(medium: &dyn Medium, path: &Path, blobs: &Blobs, limits: &Limits) -> Result<Restored> {
-    let reader = LogReader::open(medium, path)?;
-    let recent = Recent::read(&reader, limits)?;
-    let (records, mut report) = recent.scan();
-    let (history, notes) = with_payloads(&recent, &records, blobs, limits)?;
-    for note in notes {
-        report.add(note, 0);
-    }
-    Ok(Restored { history, report })
-}
-
-fn with_payloads(
-    recent: &Recent,
-    records: &[Record<'_>],
-    blobs: &Blobs,
-    limits: &Limits,
-) -> Result<(History<'static>, Vec<Note>)> {
-    let mut notes = Vec::new();
-    let restored = records.iter().map(|record| blobs.restore(record, &mut notes)).collect::<Result<Vec<_>>>()?;
-    if restored.iter().all(Option::is_none) {
-        let path = recent.path(records);
-        notes.extend(path.notes.iter().cloned());
-        return Ok((history::rebuild(&path, limits).into_owned(), notes));
-    }
-    let full: Vec<Record<'_>> = records
-        .iter()
-        .zip(&restored)
-        .map(|(record, text)| match text.as_deref().map(|text| Record::parse(text, record.offset, record.n)) {
-            Some(Ok(full)) => Record { blobs: Vec::new(), ..full },
-            _ => record.clone(),
-        })
-        .collect();
-    let path = recent.path(&full);
-    notes.extend(path.notes.iter().cloned());
-    Ok((history::rebuild(&path, limits).into_owned(), notes))
 }

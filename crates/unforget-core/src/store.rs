@@ -18,7 +18,7 @@ use crate::layout::AgentDir;
 use crate::log::Durability;
 use crate::medium::{Access, Handle, Medium, parent, publish_durable};
 use crate::reader::LogReader;
-use crate::recent::Restored;
+use crate::restore::{self, Restored};
 use crate::session::{self, Session};
 use crate::stamp::{SessionId, SharedSource};
 use crate::summary::{self, Row, State};
@@ -204,7 +204,7 @@ impl Store {
 
     /// The conversation as it would be sent now.
     pub fn history(&self, entry: &Entry, limits: &Limits) -> Result<Restored> {
-        session::restore(self.medium.as_ref(), &self.path(entry)?, &self.blobs(), limits)
+        restore::restore(self.medium.as_ref(), &self.path(entry)?, &self.blobs(), limits)
     }
 
     /// Where a session's transcript is, deleted or not.

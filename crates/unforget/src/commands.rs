@@ -11,10 +11,9 @@ use unforget_core::layout;
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::reader::LogReader;
-use unforget_core::recent::Restored;
 use unforget_core::report::Report;
+use unforget_core::restore::{self, Restored};
 use unforget_core::scan::Scan;
-use unforget_core::session;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Listing, Store};
 use unforget_core::{Error, blob::Blobs};
@@ -104,7 +103,7 @@ impl Transcript {
     }
 
     pub(crate) fn restore(&self, limits: &Limits) -> Result<Restored> {
-        Ok(session::restore(self.medium.as_ref(), &self.path, &self.blobs, limits)?)
+        Ok(restore::restore(self.medium.as_ref(), &self.path, &self.blobs, limits)?)
     }
 
     /// For each record the line with its payloads put back, or nothing where it has them; what is missing is noted.

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use unforget_core::blob::Blobs;
 use unforget_core::history::Limits;
 use unforget_core::lines;
 use unforget_core::medium::{Medium, Os, parent};
 use unforget_core::reader::LogReader;
 use unforget_core::recent::Recent;
-use unforget_core::{blob::Blobs, session};
 
 use crate::child::{self, peak_of};
 use crate::scene::{Home, Scale};
@@ -62,7 +62,7 @@ pub(crate) fn restore(path: &Path) -> usize {
     let medium = std::sync::Arc::new(Os::new(parent(path)));
     let blobs = Blobs::new(medium.clone());
     let name = Path::new(path.file_name().unwrap());
-    let restored = session::restore(medium.as_ref(), name, &blobs, &Limits::tokens(BUDGET)).unwrap();
+    let restored = unforget_core::restore::restore(medium.as_ref(), name, &blobs, &Limits::tokens(BUDGET)).unwrap();
     restored.history.to_json().len()
 }
 

@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 use unforget_core::history::{History, Limits, RepairKind, UNKNOWN_OUTCOME};
 use unforget_core::key::Key;
-use unforget_core::recent::Restored;
 use unforget_core::record::Draft;
+use unforget_core::restore::Restored;
 use unforget_core::session::Session;
 use unforget_core::store::{OnMissing, Store};
 use unforget_testkit::crash::{CrashMedium, Survival};

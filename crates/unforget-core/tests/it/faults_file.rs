@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use unforget_core::doctor::{self, Mode};
 use unforget_core::history::{History, Limits};
-use unforget_core::recent::Restored;
 use unforget_core::record::{Draft, Envelope};
 use unforget_core::report::Report;
+use unforget_core::restore::Restored;
 use unforget_core::scan::scan;
 use unforget_core::session::Session;
 use unforget_core::store::{Entry, Store};

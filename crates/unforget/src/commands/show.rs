@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
     }
     let restored = transcript.with_payloads(&mut scanned)?;
     let shown: Vec<Record<'_>> =
-        scanned.records.iter().zip(&restored).map(|(record, text)| full(record, text)).collect();
+        scanned.records.iter().zip(&restored).map(|(record, text)| record.with_text(text.as_deref())).collect();
     if args.markdown {
         writeln!(out, "# {}\n", screen::one_line(&transcript.name))?;
         for record in &shown {
@@ -51,14 +51,6 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         writeln!(out, "{dim}{:>4} put right for the model: {told}{dim:#}", repair.n)?;
     }
     context.tell_damage(&transcript.shown_path(), &scanned.report)
-}
-
-/// The record with its payloads put back, if it has any elsewhere.
-fn full<'a>(record: &Record<'a>, restored: &'a Option<String>) -> Record<'a> {
-    match restored.as_deref().map(|text| Record::parse(text, record.offset, record.n)) {
-        Some(Ok(full)) => full,
-        _ => record.clone(),
-    }
 }
 
 fn readable(out: &mut impl std::io::Write, records: &[Record<'_>], report: &Report) -> Result<()> {

@@ -1,0 +1,39 @@
+//! A conversation as it would be sent, read from a transcript: the newest records, their payloads put back, and the history of both.
+//!
+//! The one way from a file to a request, for a live session, for the next process and for someone who only looks.
+
+use std::path::Path;
+
+use crate::blob::Blobs;
+use crate::error::Result;
+use crate::history::{self, History, Limits};
+use crate::medium::Medium;
+use crate::reader::LogReader;
+use crate::recent::Recent;
+use crate::record::Record;
+use crate::report::Report;
+
+/// A history, and how it went.
+#[derive(Debug)]
+pub struct Restored {
+    /// The messages and their repairs.
+    pub history: History<'static>,
+    /// Damage met in what was read.
+    pub report: Report,
+}
+
+/// Rebuilds the conversation of a transcript, payloads put back.
+pub fn restore(medium: &dyn Medium, path: &Path, blobs: &Blobs, limits: &Limits) -> Result<Restored> {
+    let reader = LogReader::open(medium, path)?;
+    let recent = Recent::read(&reader, limits)?;
+    let (records, mut report) = recent.scan();
+    let mut notes = Vec::new();
+    let texts = records.iter().map(|record| blobs.restore(record, &mut notes)).collect::<Result<Vec<_>>>()?;
+    let full: Vec<Record<'_>> =
+        records.iter().zip(&texts).map(|(record, text)| record.with_text(text.as_deref())).collect();
+    let path = recent.path(&full);
+    for note in notes.into_iter().chain(path.notes.iter().cloned()) {
+        report.add(note, 0);
+    }
+    Ok(Restored { history: history::rebuild(&path, limits).into_owned(), report })
+}
