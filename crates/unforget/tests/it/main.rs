@@ -11,6 +11,7 @@ mod commands;
 mod errors;
 mod import;
 mod kill;
+mod readme;
 mod support;
 
 #[test]

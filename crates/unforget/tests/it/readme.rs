@@ -1,0 +1,53 @@
+//! The README's tour, run as it is printed: what it shows is what the program says.
+
+use std::process::Command;
+
+use crate::support::Home;
+
+#[test]
+fn the_tour_in_the_readme_is_what_happens() {
+    let home = Home::new();
+    let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let readme = std::fs::read_to_string(format!("{workspace}/README.md")).unwrap();
+    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_unforget")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut steps = 0;
+    // The first block is about cargo; the tour begins with the second.
+    for block in readme.split("```console\n").skip(2).map(|rest| rest.split("```").next().unwrap()) {
+        for step in block.split("$ ").filter(|step| !step.trim().is_empty()) {
+            let (command, expected) = step.split_once('\n').unwrap();
+            let output = Command::new("bash")
+                .args(["-c", &format!("({command}) 2>&1")])
+                .current_dir(workspace)
+                .env_clear()
+                .envs([("HOME", home.folder.path().to_str().unwrap()), ("PATH", path.as_str()), ("TZ", "UTC")])
+                .output()
+                .unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(plain(&said), plain(expected), "$ {command}");
+            steps += 1;
+        }
+    }
+    assert!(steps > 8, "the tour has only {steps} steps");
+}
+
+/// The text without what differs from run to run: ids, and the time of now.
+fn plain(text: &str) -> String {
+    let words = text.trim().split(' ').map(|word| {
+        let is_id = word.split(['\n', ':']).any(|part| part.len() == 36 && part.matches('-').count() == 4);
+        let is_now = word.len() == 10
+            && word.starts_with("20")
+            && word.matches('-').count() == 2
+            && !word.starts_with("2026-01-");
+        let is_time = word.split('\n').next().is_some_and(|part| part.len() == 8 && part.matches(':').count() == 2);
+        match (is_id, is_now, is_time) {
+            (true, _, _) => {
+                word.split('\n').map(|part| if part.len() >= 36 { "ID" } else { part }).collect::<Vec<_>>().join("\n")
+            }
+            (_, true, _) => "DATE".to_owned(),
+            (_, _, true) => word.split('\n').skip(1).fold("TIME".to_owned(), |all, part| format!("{all}\n{part}")),
+            _ => word.to_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
