@@ -4,6 +4,7 @@
 //! escapes. What must be looked at is decoded for looking; what must be changed is changed in place.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 use serde::Deserialize as _;
@@ -94,7 +95,8 @@ pub fn deeper_than(raw: &str, limit: usize) -> bool {
 
 /// Raw JSON text as an API takes it: lone surrogates and NUL escapes become `\ufffd`, all else stays.
 pub fn sendable(raw: &str) -> Cow<'_, str> {
-    if memmem::find(raw.as_bytes(), b"\\u").is_none() { Cow::Borrowed(raw) } else { replace_escapes(raw, true) }
+    static UNICODE_ESCAPE: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("\\u"));
+    if UNICODE_ESCAPE.find(raw.as_bytes()).is_none() { Cow::Borrowed(raw) } else { replace_escapes(raw, true) }
 }
 
 fn without_lone_surrogates(raw: &str) -> Cow<'_, str> {

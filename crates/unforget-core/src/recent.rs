@@ -24,6 +24,9 @@ use crate::tokens;
 /// How far beyond what is needed the way back goes to find system prompt and tools, in bytes.
 const CONTEXT_REACH: u64 = 512 * 1024;
 
+/// Transcripts of more bytes than this many requests are read from the end, also without a token budget.
+const WHOLE_REQUESTS: u64 = 4;
+
 /// Where a transcript ends, as its next writer must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct End {
@@ -103,9 +106,13 @@ struct Cut {
 }
 
 impl Recent {
-    /// Reads what the newest part of the conversation consists of; everything if there is no token budget.
+    /// Reads what the newest part of the conversation consists of; without a token budget everything, unless that is
+    /// far more than a request can hold.
     pub fn read(reader: &LogReader, limits: &Limits) -> Result<Self> {
-        if let Some(budget) = limits.tokens
+        let request = limits.bytes as u64;
+        let too_long = reader.len() > request.saturating_mul(WHOLE_REQUESTS);
+        let budget = limits.tokens.or(too_long.then(|| tokens::of_bytes(limits.bytes.saturating_mul(2))));
+        if let Some(budget) = budget
             && let Some(recent) = Self::from_the_end(reader, budget)?
         {
             return Ok(recent);

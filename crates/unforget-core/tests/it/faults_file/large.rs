@@ -195,3 +195,16 @@ fn place(home: &tempfile::TempDir, bytes: &[u8]) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, bytes).unwrap();
 }
+
+#[test]
+fn f41_without_a_budget_no_more_is_read_than_a_few_requests_hold() {
+    let (home, store) = disk_store();
+    place(&home, &generate::transcript(1, "abc123", 20 * MB));
+    let medium = Counting::new(Os::new(home.path().join("home")));
+    let entry = store.list().unwrap().entries.remove(0);
+    let limits = Limits { bytes: MB, ..Limits::default() };
+    let restored = store_on(medium.clone()).history(&entry, &limits).unwrap();
+    assert_accepted(&restored.history, "the end of 20 MB");
+    assert!(restored.history.to_json().len() > MB / 2, "what fits is there");
+    assert!(medium.bytes_read() < 8 * MB as u64, "{} bytes read", medium.bytes_read());
+}
