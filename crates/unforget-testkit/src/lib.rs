@@ -9,4 +9,5 @@
 pub mod crash;
 pub mod fuzzing;
 pub mod generate;
+pub mod modules;
 pub mod rules;

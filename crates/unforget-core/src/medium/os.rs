@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 
 use super::{Access, FileKind, Handle, Medium, Stat, parent};
 
@@ -137,28 +137,16 @@ impl Medium for Os {
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, FileKind)>> {
         let opened = self.open_beneath(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let mut entries = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&opened)? {
-            let entry = entry?;
-            // Names that are not UTF-8 were not written by a store and match none of its names.
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            if name == "." || name == ".." {
-                continue;
-            }
-            let kind = match entry.file_type() {
-                rustix::fs::FileType::RegularFile => FileKind::File,
-                rustix::fs::FileType::Directory => FileKind::Directory,
-                rustix::fs::FileType::Unknown => match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
-                        rustix::fs::FileType::RegularFile => FileKind::File,
-                        rustix::fs::FileType::Directory => FileKind::Directory,
-                        _ => FileKind::Other,
-                    },
-                    Err(rustix::io::Errno::NOENT) => continue,
-                    Err(error) => return Err(error.into()),
+        for (name, kind) in names(&opened)? {
+            let kind = match kind {
+                // Some file systems tell the kind only when asked for each name.
+                FileType::Unknown => match stat_in(&opened, &name)? {
+                    Some(stat) => stat.kind,
+                    None => continue,
                 },
-                _ => FileKind::Other,
+                known => file_kind(known),
             };
-            entries.push((name.to_owned(), kind));
+            entries.push((name, kind));
         }
         Ok(entries)
     }
@@ -167,16 +155,9 @@ impl Medium for Os {
     fn list_stats(&self, dir: &Path) -> io::Result<Vec<(String, Stat)>> {
         let opened = self.open_beneath(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let mut stats = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&opened)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            if name == "." || name == ".." {
-                continue;
-            }
-            match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => stats.push((name.to_owned(), from_raw(&stat))),
-                Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
+        for (name, _) in names(&opened)? {
+            if let Some(stat) = stat_in(&opened, &name)? {
+                stats.push((name, stat));
             }
         }
         Ok(stats)
@@ -298,11 +279,37 @@ fn from_raw(stat: &rustix::fs::Stat) -> Stat {
         len: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64),
         mode: stat.st_mode as u32 & 0o7777,
-        kind: match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
-            rustix::fs::FileType::RegularFile => FileKind::File,
-            rustix::fs::FileType::Directory => FileKind::Directory,
-            _ => FileKind::Other,
-        },
+        kind: file_kind(FileType::from_raw_mode(stat.st_mode)),
+    }
+}
+
+fn file_kind(kind: FileType) -> FileKind {
+    match kind {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        _ => FileKind::Other,
+    }
+}
+
+/// The names in a directory. Those that are not UTF-8 were not written by a store and match none of its names.
+fn names(directory: &OwnedFd) -> io::Result<Vec<(String, FileType)>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        match entry.file_name().to_str() {
+            Ok("." | "..") | Err(_) => {}
+            Ok(name) => names.push((name.to_owned(), entry.file_type())),
+        }
+    }
+    Ok(names)
+}
+
+/// What a name in a directory stands for; none if it vanished meanwhile.
+fn stat_in(directory: &OwnedFd, name: &str) -> io::Result<Option<Stat>> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(from_raw(&stat))),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

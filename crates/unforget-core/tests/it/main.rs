@@ -21,16 +21,9 @@ mod support;
 
 #[test]
 fn every_file_of_this_folder_is_a_module() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
-    let here = include_str!("main.rs");
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let module = name.strip_suffix(".rs").unwrap_or(&name);
-        assert!(
-            module == "main" || here.contains(&format!("mod {module};")),
-            "tests/it/{name} is not part of the tests"
-        );
-    }
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it"));
+    let forgotten = unforget_testkit::modules::forgotten(folder, include_str!("main.rs")).unwrap();
+    assert!(forgotten.is_empty(), "not part of the tests: {forgotten:?}");
 }
 
 #[test]
