@@ -27,7 +27,7 @@ struct Acked {
     deleted: bool,
 }
 
-/// A session from creation to deletion: two turns with a call, a large result, a rewind, a compaction.
+/// A session from creation to deletion: three turns with a call each, one of them with a result that goes to the blob store.
 fn script(store: &Store, acked: &mut Acked) -> Result<(), Error> {
     let key = Key::default();
     let mut session = store.create(&key, Some("work"))?;
@@ -58,7 +58,7 @@ fn script(store: &Store, acked: &mut Acked) -> Result<(), Error> {
     Ok(())
 }
 
-/// Goes on after an error that a caller may answer by trying again, as an agent would.
+/// Runs the script until it ends or fails, as a program does that gives up at the first error.
 fn run(medium: &CrashMedium) -> (Acked, Result<(), Error>) {
     let store = store_on(medium.clone());
     let mut acked = Acked::default();
