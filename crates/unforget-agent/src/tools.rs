@@ -1,0 +1,111 @@
+//! What a model can do: the tools, and one way to run them.
+//!
+//! A failing tool is a result that the model reads, never an error of the program. Tools that change something ask
+//! first; whether they may is not decided here.
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::BoxFuture;
+
+/// A tool that a model can call.
+pub trait Tool: Send + Sync {
+    /// The name that the model calls it by.
+    fn name(&self) -> &'static str;
+
+    /// What it does, for the model.
+    fn description(&self) -> &'static str;
+
+    /// JSON text of the schema of its arguments.
+    fn schema(&self) -> &'static str;
+
+    /// Whether a person has to allow each call.
+    fn asks_first(&self) -> bool;
+
+    /// Runs it; when `abort` is cancelled it stops what it started and returns soon.
+    fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output>;
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The call's id.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// JSON text of the arguments.
+    pub input: String,
+}
+
+/// What a tool gives back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// What it says, whole.
+    pub text: String,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+impl Output {
+    /// What a tool that did its work gives back.
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false }
+    }
+
+    /// What a tool that could not do its work gives back.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true }
+    }
+}
+
+/// The tools of an agent.
+pub struct Toolbox {
+    tools: Vec<Box<dyn Tool>>,
+    definitions: String,
+}
+
+impl std::fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.tools.iter().map(|tool| tool.name())).finish()
+    }
+}
+
+impl Toolbox {
+    /// A box with these tools, in this order.
+    pub fn new(tools: Vec<Box<dyn Tool>>) -> Self {
+        let definition = |tool: &dyn Tool| {
+            let (name, description) = (Value::from(tool.name()), Value::from(tool.description()));
+            format!("{{\"name\":{name},\"description\":{description},\"input_schema\":{}}}", tool.schema())
+        };
+        let definitions: Vec<String> = tools.iter().map(|tool| definition(tool.as_ref())).collect();
+        Self { definitions: format!("[{}]", definitions.join(",")), tools }
+    }
+
+    /// JSON text of the definitions, as the API takes them.
+    pub fn definitions(&self) -> &str {
+        &self.definitions
+    }
+
+    /// The tool of that name.
+    pub fn find(&self, name: &str) -> Option<&dyn Tool> {
+        self.tools.iter().find(|tool| tool.name() == name).map(AsRef::as_ref)
+    }
+
+    /// The names of all tools.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.tools.iter().map(|tool| tool.name())
+    }
+
+    /// Runs a call. Whatever is wrong with it is said in the result.
+    pub async fn run(&self, call: &Call, abort: &CancellationToken) -> Output {
+        let Some(tool) = self.find(&call.name) else {
+            let names: Vec<&str> = self.names().collect();
+            return Output::failed(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
+        };
+        match serde_json::from_str::<Value>(&call.input) {
+            Ok(input) if input.is_object() => tool.run(&input, abort).await,
+            Ok(_) => Output::failed("the arguments must be a JSON object"),
+            Err(error) => Output::failed(format!("the arguments are not JSON: {error}")),
+        }
+    }
+}
