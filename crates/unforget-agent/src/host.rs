@@ -10,6 +10,9 @@ pub trait Host: Send {
     /// Something happened.
     fn tell(&mut self, notice: Notice<'_>);
 
+    /// The answer that is known without asking, if there is one.
+    fn standing(&self, call: &Call) -> Option<Answer>;
+
     /// Whether a call may run. Dropping the future withdraws the question.
     fn approve<'a>(&'a mut self, call: &'a Call) -> BoxFuture<'a, Answer>;
 }

@@ -4,10 +4,18 @@
 //! what happened before anything depends on it: the user's words before the call, a response before its tools run, a
 //! result before it is sent. Kill the process anywhere, and the next one goes on from the same records.
 //!
-//! This crate knows no terminal, no environment and no server. What is around a turn (a person who answers, a screen that shows) is
-//! a [`host::Host`].
+//! This crate knows no terminal, no environment and no server. What is around a turn (a person who answers, a screen that
+//! shows) is a [`host::Host`].
 #![warn(missing_docs)]
 
+pub mod compact;
+pub mod error;
+pub mod gauge;
+pub mod guard;
 pub mod host;
 pub mod model;
+pub mod settings;
 pub mod tools;
+pub mod turn;
+
+pub use error::{Error, Result};

@@ -4,6 +4,8 @@
 //! state between requests and writes nothing down: whoever asks decides what becomes of the pieces, also of half an
 //! answer when the stream is cut or the person has heard enough.
 
+pub mod assembly;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;

@@ -3,6 +3,8 @@
 //! A failing tool is a result that the model reads, never an error of the program. Tools that change something ask
 //! first; whether they may is not decided here.
 
+pub mod output;
+
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -20,7 +20,10 @@ use crate::report::{Note, NoteKind};
 /// Values longer than this leave the line.
 pub const BLOB_LIMIT: usize = 256 * 1024;
 /// The members that hold payloads; all others stay in the line.
-const PAYLOADS: [&str; 5] = ["content", "output", "input", "system", "tools"];
+const PAYLOADS: [&str; 6] = ["content", "output", "input", "system", "tools", FULL];
+/// The whole output of a tool, of which `output` has the ends. It leaves the line whatever its size, and comes back only
+/// when someone asks for it: the model sees `output`.
+pub const FULL: &str = "full";
 /// The largest blob that is read back.
 const MAX_BLOB: u64 = 1 << 30;
 /// How much of a payload stays in the line.
@@ -101,7 +104,10 @@ impl Blobs {
         let mut pointers = Vec::new();
         let mut members = Vec::with_capacity(draft.members().len());
         for (name, value) in draft.members() {
-            let slim = if value.len() > BLOB_LIMIT && PAYLOADS.contains(&name.as_str()) {
+            let slim = if name == FULL {
+                pointers.push(format!("/{FULL}"));
+                self.reference(value)?
+            } else if value.len() > BLOB_LIMIT && PAYLOADS.contains(&name.as_str()) {
                 self.slim(name, value, &mut pointers)?
             } else {
                 value.clone()
@@ -155,7 +161,9 @@ impl Blobs {
                 continue;
             }
             let whole = format!("/{name}");
-            let restored = if record.blobs.iter().any(|pointer| *pointer == whole) {
+            let restored = if name == FULL {
+                (*value).to_owned()
+            } else if record.blobs.iter().any(|pointer| *pointer == whole) {
                 self.payload(value, name, record, notes)?
             } else if record.blobs.iter().any(|pointer| pointer.starts_with(&format!("{whole}/"))) {
                 let elements = json::elements(value).unwrap_or_default();

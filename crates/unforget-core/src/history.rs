@@ -4,8 +4,8 @@
 //! roles alternate, every call is answered in the next message, ids are unique and well formed, nothing is
 //! empty, nothing is larger than a request may be. What had to be put right is listed as repairs; the
 //! transcript itself is never changed. The same records always give the same bytes, and a transcript with
-//! more records gives the same bytes and then more, unless a record says otherwise (compaction, context,
-//! head) or the limits force the beginning out.
+//! more records gives the same bytes and then more, unless a record says otherwise (compaction, trim, undo,
+//! context, head) or the limits force the beginning out.
 //!
 //! `path` chooses the records, `block` looks at single content blocks, `context` at system prompt and tools, `steps` puts
 //! calls and results in their places, `answers` says what they say, `messages` makes roles alternate, `limits` drops and
@@ -28,8 +28,9 @@ mod repair;
 mod steps;
 
 pub use limits::Limits;
-pub use path::{Path, path};
+pub use path::{Path, Trims, path};
 pub use repair::{Repair, RepairKind};
+pub use steps::pins;
 
 /// Deepest nesting that is sent.
 const MAX_DEPTH: usize = 100;
@@ -49,6 +50,8 @@ const CUT_OFF: &str = "[the arguments of this call were cut off; it was not run]
 const EARLIER: &str = "[Earlier messages of this conversation are not included.]";
 /// What a summary is introduced with.
 const SUMMARY: &str = "[Summary of the conversation so far]";
+/// What pinned texts are introduced with.
+const PINNED: &str = "[Pinned earlier in the conversation, word for word]";
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,13 +119,14 @@ pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
     let mut thinking_from = path.thinking_from;
     let context = [&history.system, &history.tools].into_iter().flatten().map(|text| text.len()).sum();
     let room = limits::room(limits, context);
-    if limits::apply(&mut arranged, limits, room, path.begins_late) {
+    if limits::apply(&mut arranged, limits, room, path) {
         thinking_from = thinking_from.max(arranged.last_words());
     }
     let waits = |call: &(String, u64)| approvals.get(call.0.as_str()).copied() == Some("pending");
     (history.pending, history.unanswered) = arranged.unanswered().into_iter().partition(waits);
     let tools = history.tools.as_deref().map(tool_names).unwrap_or_default();
     let mut messages = arranged.messages(thinking_from, &tools);
+    fit::trim(&mut messages.list, &path.trims);
     limits::images(&mut messages.list, &mut messages.repairs);
     fit::fit(&mut messages.list, room, &mut messages.repairs);
     history.messages = messages.list.into_iter().map(messages::Outgoing::render).collect();

@@ -12,6 +12,8 @@
 //! worth the time, and a session without any would be read whole each time. A writer states them again behind every
 //! compaction, so that they are near.
 
+use std::collections::HashSet;
+
 use crate::error::Result;
 use crate::history::{self, Limits, Path};
 use crate::lines::Physical;
@@ -271,6 +273,8 @@ struct Walk {
     /// Number of the last step that belongs to the conversation.
     oldest: u64,
     met_context: bool,
+    /// Compactions that a later record took out of effect.
+    undone: HashSet<u64>,
     finished: bool,
     over_budget: bool,
 }
@@ -299,8 +303,12 @@ impl Walk {
             Parent::Previous => record.n.checked_sub(1),
             Parent::Nothing => None,
         };
+        if let Body::Undo { of } = record.body {
+            self.undone.insert(of);
+        }
         if let Body::Compaction { first_kept, .. } = record.body
             && !self.compacted
+            && !self.undone.contains(&record.n)
         {
             self.compacted = true;
             self.keep_from = first_kept.filter(|kept| *kept < record.n);

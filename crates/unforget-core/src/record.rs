@@ -21,7 +21,7 @@ use parse::{Field, Fields};
 pub const VERSION: u64 = 1;
 
 /// The types that mean something to this program.
-const KNOWN_TYPES: [&str; 13] = [
+const KNOWN_TYPES: [&str; 16] = [
     "session",
     "user",
     "assistant",
@@ -35,6 +35,9 @@ const KNOWN_TYPES: [&str; 13] = [
     "head",
     "label",
     "title",
+    "trim",
+    "undo",
+    "pin",
 ];
 
 /// What a line means.
@@ -100,6 +103,27 @@ pub enum Body<'a> {
         summary: Cow<'a, str>,
         /// The first record that stays verbatim; none if only what follows does.
         first_kept: Option<u64>,
+        /// JSON text of what people pinned, as a list of `{"n":…,"text":…}`.
+        pinned: Option<&'a str>,
+    },
+    /// Some records are shortened in what the model sees.
+    Trim {
+        /// JSON text of the list of their numbers.
+        records: &'a str,
+        /// About how many bytes of each stay, half of them at each end.
+        keep: u64,
+    },
+    /// An earlier compaction or trim is without effect from here on.
+    Undo {
+        /// That record.
+        of: u64,
+    },
+    /// Something that every compaction keeps, word for word.
+    Pin {
+        /// The record that says it.
+        to: u64,
+        /// What it says; none if it is pinned no longer.
+        text: Option<Cow<'a, str>>,
     },
     /// System prompt, tools or model from here on.
     Context {
@@ -116,6 +140,8 @@ pub enum Body<'a> {
         state: Cow<'a, str>,
         /// JSON text of the usage that the API reported.
         usage: Option<&'a str>,
+        /// The model that was asked.
+        model: Option<Cow<'a, str>>,
     },
     /// Something failed; shown to people, never to the model.
     Error {
@@ -169,6 +195,9 @@ impl Body<'_> {
             | Body::ToolUse(_)
             | Body::ToolResult(_)
             | Body::Compaction { .. }
+            | Body::Trim { .. }
+            | Body::Undo { .. }
+            | Body::Pin { .. }
             | Body::Context { .. }
             | Body::Turn { .. }
             | Body::Error { .. }
@@ -306,6 +335,9 @@ impl<'a> Record<'a> {
             Body::Head { .. } => "head",
             Body::Label { .. } => "label",
             Body::Title { .. } => "title",
+            Body::Trim { .. } => "trim",
+            Body::Undo { .. } => "undo",
+            Body::Pin { .. } => "pin",
             Body::Unknown { kind } | Body::Invalid { kind, .. } => kind,
         }
     }

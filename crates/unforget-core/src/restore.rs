@@ -24,6 +24,20 @@ pub struct Restored {
 
 /// Rebuilds the conversation of a transcript, payloads put back.
 pub fn restore(medium: &dyn Medium, path: &Path, blobs: &Blobs, limits: &Limits) -> Result<Restored> {
+    view(medium, path, blobs, limits, |path, report| Restored {
+        history: history::rebuild(path, limits).into_owned(),
+        report,
+    })
+}
+
+/// Shows the records that the conversation of a transcript goes on from, payloads put back.
+pub fn view<T>(
+    medium: &dyn Medium,
+    path: &Path,
+    blobs: &Blobs,
+    limits: &Limits,
+    look: impl FnOnce(&history::Path<'_, '_>, Report) -> T,
+) -> Result<T> {
     let reader = LogReader::open(medium, path)?;
     let recent = Recent::read(&reader, limits)?;
     let (records, mut report) = recent.scan();
@@ -35,5 +49,5 @@ pub fn restore(medium: &dyn Medium, path: &Path, blobs: &Blobs, limits: &Limits)
     for note in notes.into_iter().chain(path.notes.iter().cloned()) {
         report.add(note, 0);
     }
-    Ok(Restored { history: history::rebuild(&path, limits).into_owned(), report })
+    Ok(look(&path, report))
 }

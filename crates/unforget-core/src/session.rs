@@ -7,12 +7,11 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::blob::Blobs;
 use crate::error::{Change, Error, Result};
-use crate::history::{Limits, UNKNOWN_OUTCOME};
+use crate::history::{Limits, Path, UNKNOWN_OUTCOME};
 use crate::json;
 use crate::key::Key;
 use crate::lines::MAX_LINE;
@@ -21,6 +20,7 @@ use crate::medium::Medium;
 use crate::reader::LogReader;
 use crate::recent::{End, context_in_force};
 use crate::record::{Body, Draft, Envelope};
+use crate::report::Report;
 use crate::restore::{self, Restored};
 use crate::stamp::{SessionId, SharedSource};
 
@@ -54,7 +54,7 @@ impl Session {
     pub(crate) fn open(
         medium: Arc<dyn Medium>,
         source: SharedSource,
-        path: &Path,
+        path: &std::path::Path,
         id: SessionId,
         key: Key,
         durability: Durability,
@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// The transcript, relative to the store.
-    pub fn path(&self) -> &Path {
+    pub fn path(&self) -> &std::path::Path {
         self.log.path()
     }
 
@@ -212,6 +212,16 @@ impl Session {
     /// The conversation as it would be sent now, read from the transcript.
     pub fn history(&self, limits: &Limits) -> Result<Restored> {
         restore::restore(self.medium.as_ref(), self.log.path(), &self.blobs, limits)
+    }
+
+    /// Shows the records that the conversation goes on from, read from the transcript.
+    pub fn view<T>(&self, limits: &Limits, look: impl FnOnce(&Path<'_, '_>, Report) -> T) -> Result<T> {
+        restore::view(self.medium.as_ref(), self.log.path(), &self.blobs, limits, look)
+    }
+
+    /// Opens the transcript for reading.
+    pub fn reader(&self) -> Result<LogReader> {
+        LogReader::open(self.medium.as_ref(), self.log.path())
     }
 
     /// Opens the transcript anew, as after a failed sync.

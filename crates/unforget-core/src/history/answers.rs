@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::block::{self, Block, Call, Element, Kind};
 use super::messages::{Piece, ResultContent};
+use super::path::Trims;
 use super::repair::{RepairKind, Repairs};
 use super::steps::{Given, Placed};
 use super::{CUT_OFF, MAX_DEPTH, MAX_NAME, MAX_TEXT, Role, SHORT_TEXT, UNKNOWN_OUTCOME};
@@ -18,10 +19,18 @@ use crate::{encode, json};
 const MAX_ID: usize = 128;
 
 /// About how many bytes a call and its result are in a request.
-pub(super) fn size(placed: &Placed<'_>) -> usize {
-    let answer = placed.answer.as_ref().map_or(UNKNOWN_OUTCOME.len(), |given| content_size(given.answer.content));
+pub(super) fn size(placed: &Placed<'_>, trims: &Trims) -> usize {
+    let answer = placed
+        .answer
+        .as_ref()
+        .map_or(UNKNOWN_OUTCOME.len(), |given| trims.cap(given.n, content_size(given.answer.content)));
     let (id, name) = (placed.call.id.len().min(MAX_ID), placed.call.name.len().min(MAX_NAME));
-    placed.call.input.len().min(MAX_TEXT) + id * 2 + name + placed.call.caller.map_or(0, str::len) + answer + 120
+    trims.cap(placed.n, placed.call.input.len().min(MAX_TEXT))
+        + id * 2
+        + name
+        + placed.call.caller.map_or(0, str::len)
+        + answer
+        + 120
 }
 
 fn content_size(raw: &str) -> usize {
@@ -82,6 +91,7 @@ pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Re
     }
     json.push('}');
     let head = format!("{{\"type\":\"tool_result\",\"tool_use_id\":\"{id}\",\"content\":");
+    let result_n = answer.as_ref().map_or(n, |given| given.n);
     const FAILED: &str = ",\"is_error\":true}";
     // That the call was not run is known; a stand-in that says less adds nothing.
     let (content, tail) = match answer.filter(|given| !(cut_off && given.answer.is_repair)) {
@@ -110,7 +120,7 @@ pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Re
             }
         }
     };
-    (Block { json: Cow::Owned(json), kind: Kind::Call, n }, Piece::Result { head, content, tail, n })
+    (Block { json: Cow::Owned(json), kind: Kind::Call, n }, Piece::Result { head, content, tail, n: result_n })
 }
 
 /// The arguments as an object, and whether they were cut off.

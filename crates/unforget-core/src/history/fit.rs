@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use super::block::{self, Block, Kind};
 use super::messages::{Outgoing, Piece, ResultContent};
+use super::path::Trims;
 use super::repair::{RepairKind, Repairs};
 use crate::json;
 
@@ -32,6 +33,24 @@ pub(super) fn fit(messages: &mut [Outgoing<'_>], room: usize, repairs: &mut Repa
     for piece in messages.iter_mut().flat_map(|message| &mut message.pieces) {
         if size(piece) > cap {
             shrink(piece, cap, repairs);
+        }
+    }
+}
+
+/// Shortens the pieces that a `trim` record names. That is recorded, so it is no repair.
+pub(super) fn trim(messages: &mut [Outgoing<'_>], trims: &Trims) {
+    if trims.is_empty() {
+        return;
+    }
+    let mut recorded = Repairs::default();
+    for piece in messages.iter_mut().flat_map(|message| &mut message.pieces) {
+        let n = match piece {
+            Piece::Block(block) => block.n,
+            Piece::Result { n, .. } => *n,
+        };
+        let cap = trims.cap(n, usize::MAX);
+        if size(piece) > cap {
+            shrink(piece, cap.max(LEAST), &mut recorded);
         }
     }
 }

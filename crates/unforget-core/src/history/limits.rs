@@ -8,6 +8,7 @@
 use super::EARLIER;
 use super::block::{self, Block, Kind};
 use super::messages::{Outgoing, Piece, ResultContent};
+use super::path::Path;
 use super::repair::{RepairKind, Repairs};
 use super::steps::{Step, Steps};
 use crate::tokens;
@@ -56,8 +57,8 @@ pub(super) fn room(limits: &Limits, context: usize) -> usize {
 }
 
 /// Drops steps from the beginning until the rest fits; tells whether the beginning is missing.
-pub(super) fn apply(steps: &mut Steps<'_>, limits: &Limits, room: usize, begins_late: bool) -> bool {
-    let newest = steps.list.last_mut().filter(|newest| newest.size() > room);
+pub(super) fn apply(steps: &mut Steps<'_>, limits: &Limits, room: usize, path: &Path<'_, '_>) -> bool {
+    let newest = steps.list.last_mut().filter(|newest| newest.size(&path.trims) > room);
     let left_out = newest.map_or(0, |newest| newest.keep_newest(MAX_BLOCKS));
     if left_out > 0 {
         let why = format!("{left_out} blocks before the newest {MAX_BLOCKS} of their message");
@@ -67,7 +68,7 @@ pub(super) fn apply(steps: &mut Steps<'_>, limits: &Limits, room: usize, begins_
     let (mut bytes, mut tokens) = (0_usize, 0_u64);
     let mut start = steps.list.len();
     while start > 0 {
-        let size = steps.list[start - 1].size();
+        let size = steps.list[start - 1].size(&path.trims);
         bytes = bytes.saturating_add(size);
         tokens = tokens.saturating_add(tokens::of_bytes(size));
         let count = (steps.list.len() - start + 1) * 2 + 1;
@@ -76,7 +77,7 @@ pub(super) fn apply(steps: &mut Steps<'_>, limits: &Limits, room: usize, begins_
         }
         start -= 1;
     }
-    if start == 0 && !begins_late {
+    if start == 0 && !path.begins_late {
         return false;
     }
     // The newest step stays whatever its size; a cut goes right before words of the user if there are any.

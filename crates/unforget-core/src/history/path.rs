@@ -3,9 +3,12 @@
 //! Every step names its parent; the head is the last step, or what a later `head` record points to. A
 //! parent that is not there (damage, a copy gone wrong) is replaced by the last step that came before it,
 //! so that a hole costs what is in it and nothing else.
+//!
+//! An `undo` takes a compaction or a trim out of effect again; nothing that was said since is lost by it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use crate::json;
 use crate::record::{Body, Parent, Record};
 use crate::report::{Note, NoteKind};
 
@@ -22,6 +25,32 @@ pub struct Path<'r, 'a> {
     pub notes: Vec<Note>,
     /// Number of the record that the conversation goes on from.
     pub head: Option<u64>,
+    /// Records that are shortened.
+    pub trims: Trims,
+}
+
+/// Which records are shortened in what the model sees, and to how many bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Trims(HashMap<u64, usize>);
+
+impl Trims {
+    /// Whether no record is shortened.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How large something of record `n` with that size is at most.
+    pub fn cap(&self, n: u64, size: usize) -> usize {
+        self.0.get(&n).map_or(size, |keep| size.min(*keep))
+    }
+
+    fn add(&mut self, records: &str, keep: u64) {
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        for n in json::elements(records).unwrap_or_default().into_iter().filter_map(json::number) {
+            let cap = self.0.entry(n).or_insert(keep);
+            *cap = keep.min(*cap);
+        }
+    }
 }
 
 /// Selects the records from the root to the head.
@@ -99,11 +128,18 @@ impl Places {
 
 /// Drops what the last compaction replaced.
 pub(super) fn from_compaction<'r, 'a>(chosen: Vec<&'r Record<'a>>) -> Path<'r, 'a> {
+    let undone: HashSet<u64> = chosen
+        .iter()
+        .filter_map(|record| match record.body {
+            Body::Undo { of } => Some(of),
+            _ => None,
+        })
+        .collect();
     let mut thinking_from = 0;
     let mut context = None;
     for record in &chosen {
         let begins_anew = match &record.body {
-            Body::Compaction { .. } => true,
+            Body::Compaction { .. } | Body::Trim { .. } | Body::Undo { .. } => true,
             // One that says the same again leaves the beginning as it was.
             body @ Body::Context { .. } => context.replace(body) != Some(body),
             _ => false,
@@ -113,11 +149,11 @@ pub(super) fn from_compaction<'r, 'a>(chosen: Vec<&'r Record<'a>>) -> Path<'r, '
         }
     }
     let compaction = chosen.iter().enumerate().rev().find_map(|(at, record)| match record.body {
-        Body::Compaction { first_kept, .. } => Some((at, first_kept)),
+        Body::Compaction { first_kept, .. } if !undone.contains(&record.n) => Some((at, first_kept)),
         _ => None,
     });
-    let records = match compaction {
-        None => chosen,
+    let records: Vec<&Record<'_>> = match compaction {
+        None => chosen.into_iter().filter(|record| !matches!(record.body, Body::Compaction { .. })).collect(),
         Some((at, first_kept)) => {
             let kept = first_kept.and_then(|n| chosen[..at].iter().position(|record| record.n == n)).unwrap_or(at);
             // The context in force when the summary was made stays in force.
@@ -128,9 +164,19 @@ pub(super) fn from_compaction<'r, 'a>(chosen: Vec<&'r Record<'a>>) -> Path<'r, '
                 .into_iter()
                 .chain(context)
                 .chain(kept.copied())
-                .chain(chosen[at + 1..].iter().copied())
+                .chain(
+                    chosen[at + 1..].iter().filter(|record| !matches!(record.body, Body::Compaction { .. })).copied(),
+                )
                 .collect()
         }
     };
-    Path { records, thinking_from, ..Path::default() }
+    let mut trims = Trims::default();
+    for record in &records {
+        if let Body::Trim { records, keep } = record.body
+            && !undone.contains(&record.n)
+        {
+            trims.add(records, keep);
+        }
+    }
+    Path { records, thinking_from, trims, ..Path::default() }
 }

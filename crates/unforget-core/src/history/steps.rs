@@ -12,8 +12,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use super::answers::{self, call_and_result, unique_ids};
 use super::block::{self, Answer, Block, Call, Element, Kind};
 use super::messages::{Messages, Piece};
+use super::path::Trims;
 use super::repair::{RepairKind, Repairs};
-use super::{MAX_TEXT, Role, SHORT_TEXT, SUMMARY};
+use super::{MAX_TEXT, PINNED, Role, SHORT_TEXT, SUMMARY};
 use crate::json;
 use crate::record::{Body, Record};
 
@@ -145,13 +146,18 @@ impl<'a> Steps<'a> {
                 let answer = Answer { id, content, is_error: result.is_error, is_repair: result.is_repair };
                 self.answer(Given { answer, n, version: record.version });
             }
-            Body::Compaction { summary, .. } => {
+            Body::Compaction { summary, pinned, .. } => {
                 let text = if summary.len() > MAX_TEXT {
                     Cow::Owned(block::shorten(summary, SHORT_TEXT))
                 } else {
                     summary.clone()
                 };
                 self.words(block::note(&format!("{SUMMARY}\n{text}"), n));
+                let texts: Vec<String> =
+                    pins(pinned.unwrap_or_default()).into_iter().map(|(_, text)| text.into_owned()).collect();
+                if !texts.is_empty() {
+                    self.words(block::note(&format!("{PINNED}\n{}", texts.join("\n---\n")), n));
+                }
             }
             Body::Invalid { kind, why } => {
                 self.repairs.add(n, RepairKind::RecordLeftOut(format!("{kind}: {why}")));
@@ -274,6 +280,16 @@ impl<'a> Steps<'a> {
     }
 }
 
+/// The texts in the `pinned` member of a compaction, each with the record that said it.
+pub fn pins(raw: &str) -> Vec<(u64, Cow<'_, str>)> {
+    let pin = |raw| {
+        let members = json::members(raw)?;
+        let n = json::member(&members, "n").and_then(json::number)?;
+        Some((n, json::member(&members, "text").and_then(json::string)?))
+    };
+    json::elements(raw).unwrap_or_default().into_iter().filter_map(pin).collect()
+}
+
 impl<'a> Step<'a> {
     /// A step in which only the user speaks.
     pub(super) fn of_words(words: Vec<Block<'a>>) -> Self {
@@ -281,13 +297,14 @@ impl<'a> Step<'a> {
     }
 
     /// About how many bytes the step is in a request.
-    pub(super) fn size(&self) -> usize {
+    pub(super) fn size(&self, trims: &Trims) -> usize {
+        let of_block = |block: &Block<'_>| trims.cap(block.n, block.json.len());
         let parts = self.parts.iter().map(|part| match part {
-            Part::Block(block) => block.json.len(),
+            Part::Block(block) => of_block(block),
             Part::Call(_) => 0,
         });
-        let calls = self.calls.iter().map(answers::size);
-        parts.chain(calls).sum::<usize>() + self.words.iter().map(|block| block.json.len()).sum::<usize>() + 80
+        let calls = self.calls.iter().map(|placed| answers::size(placed, trims));
+        parts.chain(calls).sum::<usize>() + self.words.iter().map(of_block).sum::<usize>() + 80
     }
 
     /// Keeps the newest of what the model and the user said, at most `most` of each; tells how much was left out.

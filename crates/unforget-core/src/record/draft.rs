@@ -85,6 +85,22 @@ impl Draft {
         }
     }
 
+    /// Some records shortened to about `keep` bytes each in what the model sees.
+    pub fn trim(records: &[u64], keep: u64) -> Self {
+        let numbers: Vec<String> = records.iter().map(u64::to_string).collect();
+        Self::new("trim").raw("records", &format!("[{}]", numbers.join(","))).raw("keep", &keep.to_string())
+    }
+
+    /// An earlier compaction or trim without effect from here on.
+    pub fn undo(of: u64) -> Self {
+        Self::new("undo").raw("of", &of.to_string())
+    }
+
+    /// Something that every compaction keeps; without a text it is kept no longer.
+    pub fn pin(to: u64, text: Option<&str>) -> Self {
+        Self::new("pin").raw("to", &to.to_string()).maybe_text("text", text)
+    }
+
     /// The conversation goes on from record `to`, or from the beginning.
     pub fn head(to: Option<u64>, reason: &str) -> Self {
         Self::new("head").raw("to", &to.map_or("null".to_owned(), |n| n.to_string())).text("reason", reason)

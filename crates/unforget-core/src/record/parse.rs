@@ -28,7 +28,7 @@ fields! {
     Content "content", Msg "msg", Model "model", ToolUseId "tool_use_id", Name "name", Input "input", Caller "caller",
     Output "output", IsError "is_error", Repair "repair", Id "id", Key "key", Created "created", Label "label", Origin "origin",
     State "state", Usage "usage", Summary "summary", FirstKept "first_kept", To "to", Title "title", Message "message",
-    System "system", Tools "tools",
+    System "system", Tools "tools", Pinned "pinned", Records "records", Keep "keep", Of "of", Text "text",
 }
 
 /// The known members of one line, as raw text; of members with the same name, the last one wins.
@@ -120,7 +120,8 @@ impl<'a> Fields<'a> {
             "tool_result" => self.tool_result().map(Body::ToolResult),
             "compaction" => match self.text(Field::Summary) {
                 Some(summary) if !summary.trim().is_empty() => {
-                    Ok(Body::Compaction { summary, first_kept: self.number(Field::FirstKept) })
+                    let pinned = self.get(Field::Pinned);
+                    Ok(Body::Compaction { summary, first_kept: self.number(Field::FirstKept), pinned })
                 }
                 _ => Err("`summary` must be a string with words in it"),
             },
@@ -130,7 +131,7 @@ impl<'a> Fields<'a> {
                 model: self.text(Field::Model),
             }),
             "turn" => match self.text(Field::State) {
-                Some(state) => Ok(Body::Turn { state, usage: self.get(Field::Usage) }),
+                Some(state) => Ok(Body::Turn { state, usage: self.get(Field::Usage), model: self.text(Field::Model) }),
                 None => Err("`state` must be a string"),
             },
             "error" => Ok(Body::Error { message: self.text(Field::Message).unwrap_or_default() }),
@@ -142,6 +143,18 @@ impl<'a> Fields<'a> {
             "label" => match self.text(Field::Name) {
                 Some(name) => Ok(Body::Label { to: self.number(Field::To), name }),
                 None => Err("`name` must be a string"),
+            },
+            "trim" => match (self.get(Field::Records), self.number(Field::Keep)) {
+                (Some(records), Some(keep)) if records.starts_with('[') => Ok(Body::Trim { records, keep }),
+                _ => Err("`records` must be a list and `keep` a number"),
+            },
+            "undo" => match self.number(Field::Of) {
+                Some(of) => Ok(Body::Undo { of }),
+                None => Err("`of` must be a number"),
+            },
+            "pin" => match self.number(Field::To) {
+                Some(to) => Ok(Body::Pin { to, text: self.text(Field::Text) }),
+                None => Err("`to` must be a number"),
             },
             "title" => match self.text(Field::Title) {
                 Some(title) => Ok(Body::Title { title }),

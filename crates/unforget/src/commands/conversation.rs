@@ -43,8 +43,17 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
         Body::Compaction { summary, .. } => {
             one("summary", "of everything before".to_owned(), summary.clone(), AnsiColor::Blue, false)
         }
+        Body::Trim { records, .. } => {
+            let count = json::elements(records).map_or(0, |records| records.len());
+            one("trim", format!("{count} records shortened for the model"), Cow::Borrowed(""), AnsiColor::Blue, false)
+        }
+        Body::Undo { of } => one("undo", format!("of record {of}"), Cow::Borrowed(""), AnsiColor::Blue, false),
+        Body::Pin { to, text } => {
+            let what = if text.is_some() { "record" } else { "no longer record" };
+            one("pin", format!("{what} {to}"), Cow::Borrowed(""), AnsiColor::Blue, false)
+        }
         Body::Error { message } => one("error", String::new(), message.clone(), AnsiColor::Red, false),
-        Body::Turn { state, .. } if state != "done" => {
+        Body::Turn { state, .. } if state != "done" && state != "running" => {
             one("turn", state.clone().into_owned(), Cow::Borrowed(""), AnsiColor::Yellow, false)
         }
         Body::Approval { tool_use_id, state } => {

@@ -30,7 +30,7 @@ fn c32_a_call_whose_stream_was_cut_is_never_in_the_log() {
         (medium.read(path).unwrap(), store)
     };
     let records = scan(&medium).records;
-    assert_eq!(records.last().unwrap().body, Body::Turn { state: "aborted".into(), usage: None });
+    assert_eq!(records.last().unwrap().body, Body::Turn { state: "aborted".into(), usage: None, model: None });
     assert!(!records.iter().any(|record| matches!(record.body, Body::ToolUse(_))));
     opened(&store).append(&[Draft::user("go on")]).unwrap();
     let history = restored(&store).history;

@@ -1,0 +1,161 @@
+//! The calls of a response: allowed or not, run once, answered on the disk before anyone reads it.
+//!
+//! A tool that asks first has its question in the log before it is asked, and the answer before it runs. So after a crash a question
+//! that was still open is asked again, and what was allowed is not run a second time.
+
+use std::time::Instant;
+
+use unforget_core::blob::{self, BlobRef};
+use unforget_core::history::{History, UNKNOWN_OUTCOME};
+use unforget_core::json;
+use unforget_core::record::{Body, Draft};
+use unforget_core::session::Session;
+
+use super::{ABORTED, Turn, failed_result};
+use crate::error::Result;
+use crate::host::{Answer, Notice};
+use crate::tools::{Call, Output, output};
+
+/// The tool that reads the rest of a long output.
+pub const READ_OUTPUT: &str = "read_output";
+/// How many bytes of a long output are read at once.
+const READ_AT_ONCE: usize = 12 * 1024;
+
+impl Turn<'_, '_> {
+    /// Runs calls one after the other. Once the turn is aborted, the rest is answered as not run.
+    pub(super) async fn run_calls(&mut self, session: &mut Session, calls: &[Call]) -> Result<()> {
+        for call in calls {
+            if self.abort.is_cancelled() {
+                session.append(&[failed_result(&call.id, ABORTED)])?;
+                continue;
+            }
+            if let Some(refusal) = self.refusal(session, call).await? {
+                session.append(&[failed_result(&call.id, &refusal)])?;
+                let output = Output::failed(refusal);
+                self.host.tell(Notice::ToolEnded { call, output: &output, took: std::time::Duration::ZERO });
+                continue;
+            }
+            self.host.tell(Notice::ToolStarted(call));
+            let begun = Instant::now();
+            let output = match call.name.as_str() {
+                READ_OUTPUT => read_output(session, &call.input)?,
+                _ => self.tools.run(call, self.abort).await,
+            };
+            let took = begun.elapsed();
+            let draft = self.result(call, &output);
+            session.append(&[draft.raw("ms", &took.as_millis().to_string())])?;
+            self.host.tell(Notice::ToolEnded { call, output: &output, took });
+        }
+        Ok(())
+    }
+
+    /// The record of a result; of a long output the model sees both ends.
+    fn result(&self, call: &Call, output: &Output) -> Draft {
+        let rest = format!("read the rest with {READ_OUTPUT}, tool_use_id {}", call.id);
+        let draft = match output::shorten(&output.text, self.agent.settings.tool_output, &rest) {
+            Some(short) => Draft::tool_result(&call.id, &json::quote(&short)).text(blob::FULL, &output.text),
+            None => Draft::tool_result(&call.id, &json::quote(&output.text)),
+        };
+        if output.is_error { draft.raw("is_error", "true") } else { draft }
+    }
+
+    /// Why a call may not run; none if it may.
+    async fn refusal(&mut self, session: &mut Session, call: &Call) -> Result<Option<String>> {
+        if !self.tools.find(&call.name).is_some_and(|tool| tool.asks_first()) {
+            return Ok(None);
+        }
+        let answer = match self.host.standing(call) {
+            Some(answer) => answer,
+            None => {
+                session.append(&[Draft::new("approval").text("tool_use_id", &call.id).text("state", "pending")])?;
+                tokio::select! {
+                    biased;
+                    () = self.abort.cancelled() => Answer::Denied { by: "abort", reason: None },
+                    answer = self.host.approve(call) => answer,
+                }
+            }
+        };
+        let (state, by) = match &answer {
+            Answer::Allowed { by } => ("allowed", *by),
+            Answer::Denied { by, .. } => ("denied", *by),
+        };
+        session.append(&[approval(&call.id, state, by)])?;
+        Ok(match answer {
+            Answer::Allowed { .. } => None,
+            Answer::Denied { by: "abort", .. } => Some(ABORTED.to_owned()),
+            Answer::Denied { reason: Some(reason), .. } => Some(format!("[not run: the user denied it: {reason}]")),
+            Answer::Denied { by, .. } => Some(format!("[not run: denied by the {by}]")),
+        })
+    }
+
+    /// Asks again what was still open when the program ended.
+    pub(super) async fn pending(&mut self, session: &mut Session, history: &History<'_>) -> Result<()> {
+        let mut calls = Vec::new();
+        for (id, n) in &history.pending {
+            match find_call(session, &self.agent.limits(), *n)? {
+                Some(call) => calls.push(call),
+                None => drop(session.append(&[failed_result(id, UNKNOWN_OUTCOME)])?),
+            }
+        }
+        self.run_calls(session, &calls).await
+    }
+}
+
+pub(super) fn approval(id: &str, state: &str, by: &str) -> Draft {
+    Draft::new("approval").text("tool_use_id", id).text("state", state).text("by", by)
+}
+
+/// The call in record `n`.
+fn find_call(session: &Session, limits: &unforget_core::history::Limits, n: u64) -> Result<Option<Call>> {
+    Ok(session.view(limits, |path, _| {
+        path.records.iter().find(|record| record.n == n).and_then(|record| match &record.body {
+            Body::ToolUse(call) => Some(Call {
+                id: call.id.clone().into_owned(),
+                name: call.name.clone().into_owned(),
+                input: call.input.to_owned(),
+            }),
+            _ => None,
+        })
+    })?)
+}
+
+/// A piece of a long output of this conversation.
+fn read_output(session: &Session, input: &str) -> Result<Output> {
+    let members = json::members(input).unwrap_or_default();
+    let Some(id) = json::member(&members, "tool_use_id").and_then(json::string) else {
+        return Ok(Output::failed("`tool_use_id` must name the call whose output is to be read"));
+    };
+    let offset = json::member(&members, "offset").and_then(json::number).unwrap_or(0);
+    let Some(reference) = full_output(session, &id)? else {
+        return Ok(Output::failed(format!("there is no longer output of the call `{id}` in this conversation")));
+    };
+    let text = match session.blobs().get(&reference.sha256) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return Ok(Output::failed(format!("the output cannot be read: {error}"))),
+    };
+    let text = json::string(&text).map_or_else(|| text.clone(), std::borrow::Cow::into_owned);
+    let from = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX).min(text.len()));
+    let to = text.floor_char_boundary((from + READ_AT_ONCE).min(text.len()));
+    let rest = if to < text.len() { format!("read on with offset {to}") } else { "this is the end".to_owned() };
+    Ok(Output::ok(format!("[bytes {from} to {to} of {}; {rest}]\n{}", text.len(), &text[from..to])))
+}
+
+/// Where the whole output of a call is; looked for from the end of the transcript.
+fn full_output(session: &Session, id: &str) -> Result<Option<BlobRef>> {
+    let reader = session.reader()?;
+    let mut backward = reader.backward();
+    while let Some(line) = backward.next()? {
+        // Cheap first: most lines are not it.
+        let Ok(text) = std::str::from_utf8(line.bytes) else { continue };
+        if !text.contains("\"full\":") || !text.contains(id) {
+            continue;
+        }
+        let Some(members) = json::members(text) else { continue };
+        let is_it = json::member(&members, "tool_use_id").and_then(json::string).is_some_and(|found| found == id);
+        let listed = json::member(&members, "blobs").is_some_and(|blobs| blobs.contains("\"/full\""));
+        if is_it && listed {
+            return Ok(json::member(&members, blob::FULL).and_then(BlobRef::parse));
+        }
+    }
+    Ok(None)
+}
