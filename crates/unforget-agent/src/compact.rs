@@ -23,7 +23,7 @@ pub mod summarise;
 mod text;
 
 pub use cut::Keep;
-pub use text::Said;
+pub use text::{Said, said};
 
 /// Most bytes of all pinned texts together.
 pub const MAX_PINNED: usize = 32 * 1024;

@@ -15,6 +15,7 @@ pub mod guard;
 pub mod host;
 pub mod model;
 pub mod settings;
+pub mod title;
 pub mod tools;
 pub mod turn;
 

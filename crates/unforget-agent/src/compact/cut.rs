@@ -50,7 +50,7 @@ pub(super) fn choose(path: &Path<'_, '_>, keep: Keep, scaled: impl Fn(u64) -> u6
             let least = LEAST_KEPT.max(messages.div_ceil(KEPT_SHARE));
             let half = messages / 2;
             let mut fitting = cuts.iter().filter(|cut| (least..=half.max(least)).contains(&cut.kept_messages));
-            let latest = fitting.clone().last();
+            let latest = fitting.clone().next_back();
             fitting.find(|cut| cut.kept_tokens <= tokens).or(latest).copied()
         }
     }

@@ -34,7 +34,7 @@ impl Said {
 }
 
 /// What a record says; none if that is nothing a summary would be about.
-pub(super) fn said(record: &Record<'_>) -> Option<Said> {
+pub fn said(record: &Record<'_>) -> Option<Said> {
     let n = record.n;
     let (who, text) = match &record.body {
         Body::User { .. } => ("User", bounded(&words_of_user(record)?, TEXT)),

@@ -14,7 +14,7 @@ use unforget_core::session::Session;
 use super::{ABORTED, Turn, failed_result};
 use crate::error::Result;
 use crate::host::{Answer, Notice};
-use crate::tools::{Call, Output, output};
+use crate::tools::{Call, Output, Tool, output};
 
 /// The tool that reads the rest of a long output.
 pub const READ_OUTPUT: &str = "read_output";
@@ -61,7 +61,7 @@ impl Turn<'_, '_> {
 
     /// Why a call may not run; none if it may.
     async fn refusal(&mut self, session: &mut Session, call: &Call) -> Result<Option<String>> {
-        if !self.tools.find(&call.name).is_some_and(|tool| tool.asks_first()) {
+        if !self.tools.find(&call.name).is_some_and(Tool::asks_first) {
             return Ok(None);
         }
         let answer = match self.host.standing(call) {
@@ -94,7 +94,9 @@ impl Turn<'_, '_> {
         for (id, n) in &history.pending {
             match find_call(session, &self.agent.limits(), *n)? {
                 Some(call) => calls.push(call),
-                None => drop(session.append(&[failed_result(id, UNKNOWN_OUTCOME)])?),
+                None => {
+                    session.append(&[failed_result(id, UNKNOWN_OUTCOME)])?;
+                }
             }
         }
         self.run_calls(session, &calls).await

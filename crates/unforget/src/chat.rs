@@ -1,0 +1,228 @@
+//! `chat`: a conversation that goes on where it stopped.
+//!
+//! A [`Chat`] is one session with everything that a turn needs: the model, the tools, the settings, and what the person allowed.
+//! `repl` reads lines and commands in a terminal, `oneshot` answers one prompt for scripts; both run the same turns. What is
+//! remembered is in the log; this module keeps nothing that a restart would miss.
+
+use std::path::PathBuf;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use unforget_agent::guard::Agent;
+use unforget_agent::host::Host;
+use unforget_agent::model::Model;
+use unforget_agent::model::anthropic::{Anthropic, Options};
+use unforget_agent::model::offline::Offline;
+use unforget_agent::settings::Settings;
+use unforget_agent::tools::Toolbox;
+use unforget_agent::turn::{Ended, Input, run_turn};
+use unforget_core::key::Key;
+use unforget_core::medium::{Medium as _, Os, read_small};
+use unforget_core::session::Session;
+use unforget_core::store::OnMissing;
+
+use crate::cli;
+use crate::commands::Context;
+use crate::config::{self, Config};
+use crate::failure::{Failure, Outcome, Result};
+
+mod bar;
+mod banner;
+mod oneshot;
+mod repl;
+mod slash;
+mod terminal;
+
+use terminal::Allowed;
+
+/// The largest system prompt that is read from a file.
+const MAX_SYSTEM: u64 = 1024 * 1024;
+/// How long a turn may take to end after it was asked to, before the program does without.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// One conversation and what its turns need.
+pub(crate) struct Chat<'a> {
+    context: &'a Context,
+    config: Config,
+    runtime: Runtime,
+    session: Session,
+    model: Box<dyn Model>,
+    settings: Settings,
+    tools: Toolbox,
+    workspace: PathBuf,
+    allowed: Allowed,
+}
+
+/// How a turn came to its end.
+enum TurnEnd {
+    Ended(Ended),
+    /// The program was told to end: by a signal, or by a second Ctrl-C.
+    Quit(Option<Ended>),
+}
+
+pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
+    let config = config::load(&args.flags)?;
+    for note in &config.notes {
+        context.tell(&format!("note: {note}"))?;
+    }
+    let session = open(context, args, &config.key)?;
+    let mut chat = Chat::new(context, config, session)?;
+    match oneshot::prompt(args)? {
+        Some(prompt) => oneshot::run(&mut chat, &prompt),
+        None if context.json => {
+            Err(Failure::usage("`--json` needs a prompt").hint("`unforget chat -p \"…\" --json` prints events as JSON"))
+        }
+        None => repl::run(&mut chat),
+    }
+}
+
+/// The session that was asked for.
+fn open(context: &Context, args: &cli::Chat, key: &Key) -> Result<Session> {
+    let opened = match (&args.session, args.new) {
+        (Some(name), _) => context.store.open(&context.resolve(name)?),
+        (None, true) => context.store.create(key, args.label.as_deref()),
+        (None, false) => context.store.load(key, OnMissing::Create),
+    };
+    opened.map_err(|error| {
+        let busy = matches!(error, unforget_core::Error::Busy { .. });
+        let failure = Failure::from(error);
+        if busy { failure.hint("`unforget chat --new` starts another conversation beside it") } else { failure }
+    })
+}
+
+impl<'a> Chat<'a> {
+    fn new(context: &'a Context, config: Config, session: Session) -> Result<Self> {
+        let workspace = std::path::absolute(&config.workspace)?;
+        let tools = unforget_agent::tools::standard(&workspace, &context.home, context.store.source().clone())
+            .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", workspace.display())))?;
+        let settings = settings(&config)?;
+        let model = model(&config)?;
+        let mut allowed = Allowed::default();
+        allowed.by_setting.extend(config.allow.iter().cloned());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { context, config, runtime, session, model, settings, tools: Toolbox::new(tools), workspace, allowed })
+    }
+
+    fn agent(&self) -> Agent<'_> {
+        Agent { model: self.model.as_ref(), settings: &self.settings }
+    }
+
+    /// Goes on in another session.
+    fn take_up(&mut self, session: Session) {
+        self.session = session;
+    }
+}
+
+/// Runs a turn; Ctrl-C aborts it, a second one or another signal ends the program.
+fn drive(
+    runtime: &Runtime,
+    session: &mut Session,
+    input: Input<'_>,
+    agent: &Agent<'_>,
+    tools: &Toolbox,
+    host: &mut dyn Host,
+    abort: &CancellationToken,
+) -> Result<TurnEnd> {
+    runtime.block_on(async {
+        let (mut interrupt, mut terminate, mut hangup) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        );
+        let turn = run_turn(session, input, agent, tools, host, abort);
+        tokio::pin!(turn);
+        let mut quit = false;
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut turn => {
+                    let ended = ended?;
+                    return Ok(if quit { TurnEnd::Quit(Some(ended)) } else { TurnEnd::Ended(ended) });
+                }
+                _ = interrupt.recv() => quit |= abort.is_cancelled(),
+                _ = terminate.recv() => quit = true,
+                _ = hangup.recv() => quit = true,
+            }
+            abort.cancel();
+            if quit {
+                let patience = tokio::time::timeout(PATIENCE, &mut turn).await;
+                let ended = patience.ok().transpose()?;
+                return Ok(TurnEnd::Quit(ended));
+            }
+        }
+    })
+}
+
+/// Does something with the model that is not a turn; Ctrl-C aborts it.
+fn beside<T>(runtime: &Runtime, abort: &CancellationToken, work: impl Future<Output = T>) -> Result<T> {
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                _ = interrupt.recv() => abort.cancel(),
+            }
+        }
+    })
+}
+
+/// The model of the configuration: the built-in one if there is no key.
+fn model(config: &Config) -> Result<Box<dyn Model>> {
+    let Some(key) = config.api_key.clone().filter(|_| config.model != "offline") else {
+        return Ok(Box::new(Offline::new(config.window.min(OFFLINE_WINDOW))));
+    };
+    let mut options = Options::new(key, &config.model, config.window);
+    options.base_url.clone_from(&config.base_url);
+    let model = Anthropic::new(options).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Box::new(model))
+}
+
+/// The window of the built-in model, unless a smaller one is set.
+const OFFLINE_WINDOW: u64 = 32_000;
+
+fn settings(config: &Config) -> Result<Settings> {
+    let mut settings = Settings {
+        max_tokens: config.max_tokens,
+        thinking: config.thinking,
+        compact_at: config.compact_at,
+        keep_tokens: config.keep_tokens,
+        max_steps: config.max_steps,
+        tool_output: config.tool_output,
+        ..Settings::default()
+    };
+    if let Some(system) = &config.system {
+        settings.system.clone_from(system);
+    }
+    if let Some(path) = &config.system_file {
+        let (folder, file) = crate::commands::split_path(path);
+        let medium = Os::new(folder);
+        let wrong = |why: String| Failure::usage(format!("the system prompt `{}`: {why}", path.display()));
+        let bytes = read_small(&medium, &file, MAX_SYSTEM).map_err(|error| wrong(error.to_string()))?;
+        settings.system = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
+    }
+    Ok(settings)
+}
+
+impl From<unforget_agent::Error> for Failure {
+    fn from(error: unforget_agent::Error) -> Self {
+        use unforget_agent::model::ModelError;
+        match error {
+            unforget_agent::Error::Store(error) => error.into(),
+            unforget_agent::Error::Model(error) => {
+                let failure = Failure::new(error.to_string());
+                match error {
+                    ModelError::Denied { .. } => failure.hint("check ANTHROPIC_API_KEY; `unforget config` tells what is set"),
+                    ModelError::Unreachable { .. } => {
+                        failure.hint("check the network and ANTHROPIC_BASE_URL; your words are saved")
+                    }
+                    ModelError::Cut { .. } => failure.hint("what came is saved; ask again with /retry"),
+                    _ => failure.hint("your words are saved; ask again with /retry"),
+                }
+            }
+            other => Failure::new(other.to_string()),
+        }
+    }
+}

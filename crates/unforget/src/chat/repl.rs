@@ -1,0 +1,132 @@
+//! The chat in a terminal: a prompt, an answer, a prompt.
+//!
+//! Reading a line and running a turn never happen at the same time, so nothing is redrawn over anything. In a pipe it
+//! reads plain lines and asks nobody.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use tokio_util::sync::CancellationToken;
+use unforget_agent::turn::{Input, State};
+
+use super::slash::{self, After};
+use super::terminal::Terminal;
+use super::{Chat, TurnEnd, banner, drive};
+use crate::config::Titles;
+use crate::editor::{self, Completions, Editor};
+use crate::failure::{Outcome, Result};
+use crate::{home, screen};
+
+pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
+    let open = banner::print(chat)?;
+    let mut editor = Editor::open(home::history_file())?;
+    if open.pending > 0 {
+        let plural = if open.pending == 1 { "A tool call waits" } else { "Tool calls wait" };
+        writeln!(anstream::stdout(), "  {plural} for your answer since last time.")?;
+        if turn(chat, &mut editor, Input::Nothing)? == After::Quit {
+            return Ok(Outcome::Done);
+        }
+    }
+    loop {
+        let completions = completions(chat);
+        let prompt = prompt(chat);
+        let line = match editor.read(&prompt, &completions)? {
+            editor::Input::Line(line) => line,
+            // An empty line first, so that whatever stands on the line is left alone.
+            editor::Input::Interrupted => {
+                writeln!(anstream::stdout(), "  (Ctrl-D or /quit leaves; everything is saved)")?;
+                continue;
+            }
+            editor::Input::End => break,
+        };
+        let after = match editor::split(&line) {
+            Some((command, argument)) => slash::run(chat, &mut editor, &command, &argument)?,
+            None => match editor::words(&line).trim() {
+                "" => After::GoOn,
+                words => turn(chat, &mut editor, Input::Words(words))?,
+            },
+        };
+        if after == After::Quit {
+            break;
+        }
+    }
+    for note in editor.close() {
+        chat.context.tell(&format!("note: {note}"))?;
+    }
+    writeln!(anstream::stdout(), "Bye. `unforget` goes on where you stopped.")?;
+    Ok(Outcome::Done)
+}
+
+/// Runs a turn and shows it. A turn that failed is told, and the conversation goes on.
+pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -> Result<After> {
+    let abort = CancellationToken::new();
+    let asks = std::io::stdin().is_terminal();
+    let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
+    let mut terminal = Terminal::new(asks.then_some(editor), &mut chat.allowed, abort.clone());
+    let ended = drive(&chat.runtime, &mut chat.session, input, &agent, &chat.tools, &mut terminal, &abort);
+    terminal.end_speech();
+    if let Some(error) = terminal.broken.take() {
+        return Err(error.into());
+    }
+    let ended = match ended {
+        Ok(TurnEnd::Ended(ended)) => ended,
+        Ok(TurnEnd::Quit(_)) => return Ok(After::Quit),
+        Err(failure) if failure.is_about_the_store() => return Err(failure),
+        Err(failure) => {
+            failure.tell()?;
+            return Ok(After::GoOn);
+        }
+    };
+    let mut out = anstream::stdout().lock();
+    let yellow = anstyle::AnsiColor::Yellow.on_default();
+    match (ended.state, ended.stop_reason.as_deref()) {
+        (State::Aborted, _) => writeln!(out, "  {yellow}[aborted; what came is saved]{yellow:#}")?,
+        (State::OutOfSteps, _) => {
+            writeln!(out, "  {yellow}[stopped after {} tool calls; say `go on`]{yellow:#}", chat.settings.max_steps)?;
+        }
+        (State::Done, None | Some("end_turn" | "stop_sequence")) => {}
+        (State::Done, Some("max_tokens")) => {
+            writeln!(out, "  {yellow}[the answer was cut off at max_tokens; say `go on`]{yellow:#}")?;
+        }
+        (State::Done, Some(reason)) => {
+            writeln!(out, "  {yellow}[stop_reason={}]{yellow:#}", screen::one_line(reason))?;
+        }
+    }
+    writeln!(out)?;
+    drop(out);
+    if ended.state == State::Done && chat.config.titles == Titles::Model {
+        improve_title(chat)?;
+    }
+    Ok(After::GoOn)
+}
+
+/// Asks the model for a title after the first turn.
+fn improve_title(chat: &mut Chat<'_>) -> Result<()> {
+    let turns = chat.context.store.entry(chat.session.id())?.map_or(0, |entry| entry.row.turns);
+    if turns != 1 {
+        return Ok(());
+    }
+    let abort = CancellationToken::new();
+    let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
+    let work = unforget_agent::title::improve(&mut chat.session, &agent, &abort);
+    super::beside(&chat.runtime, &abort, work)??;
+    Ok(())
+}
+
+fn prompt(chat: &Chat<'_>) -> String {
+    format!("[{}] > ", screen::fit(&screen::one_line(&chat.session.key().to_string()), 40))
+}
+
+fn completions(chat: &Chat<'_>) -> Completions {
+    let mut sessions = Vec::new();
+    // Without a list there is nothing to complete, which is no reason to stop.
+    if let Ok(listing) = chat.context.store.list() {
+        for entry in &listing.entries {
+            sessions.extend(entry.row.key.clone());
+            sessions.extend(entry.row.label.clone());
+            sessions.push(entry.row.id.clone());
+        }
+    }
+    sessions.sort();
+    sessions.dedup();
+    Completions { commands: slash::COMMANDS.to_vec(), sessions }
+}

@@ -1,0 +1,333 @@
+//! The commands of the chat: everything that begins with a slash. None of them is ever sent to the model.
+
+use std::io::Write as _;
+
+use tokio_util::sync::CancellationToken;
+use unforget_agent::compact;
+use unforget_agent::turn::Input;
+use unforget_core::record::{Body, Draft};
+use unforget_core::store::Listing;
+
+use super::terminal::Terminal;
+use super::{Chat, banner, bar, beside, model, repl};
+use crate::commands::{conversation, sessions};
+use crate::editor::{self, Editor};
+use crate::failure::{Failure, Result};
+use crate::screen;
+
+/// What there is, in the order of the help.
+pub(crate) const COMMANDS: [(&str, &str); 19] = [
+    ("/help", "this list"),
+    ("/new", "[label]  start a new conversation"),
+    ("/sessions", "list the conversations (also /list)"),
+    ("/switch", "<key, id, label or the beginning of one>  go on in another one"),
+    ("/history", "[count]  show this conversation"),
+    ("/context", "how full the context window is"),
+    ("/compact", "[instructions]  summarise the older part"),
+    ("/undo-compact", "bring back what the last compaction replaced"),
+    ("/pin", "[record | off record]  keep words through every compaction"),
+    ("/retry", "answer the last message again"),
+    ("/copy", "copy the last answer to the clipboard"),
+    ("/title", "[text]  show or set the title"),
+    ("/model", "[name]  show or change the model"),
+    ("/delete", "<ref>  move a conversation to the trash"),
+    ("/undelete", "<ref>  bring it back"),
+    ("/tools", "what the model can do, and what it may do unasked"),
+    ("/list", "the same as /sessions"),
+    ("/quit", "leave (also quit, exit, Ctrl-D)"),
+    ("/exit", "the same as /quit"),
+];
+
+/// What comes after a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    GoOn,
+    Quit,
+}
+
+/// How many records `/history` shows if not told otherwise.
+const HISTORY: usize = 20;
+
+/// Runs a command. What a person got wrong is told, and the chat goes on.
+pub(crate) fn run(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &str) -> Result<After> {
+    let argument = argument.trim();
+    match dispatch(chat, editor, command, argument) {
+        Err(failure) if failure.is_about_the_store() || failure.is_quiet() => Err(failure),
+        Err(failure) => {
+            failure.tell()?;
+            Ok(After::GoOn)
+        }
+        done => done,
+    }
+}
+
+fn dispatch(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &str) -> Result<After> {
+    match command {
+        "/help" => help()?,
+        "/quit" | "/exit" => return Ok(After::Quit),
+        "/new" => new(chat, argument)?,
+        "/sessions" | "/list" => list(chat)?,
+        "/switch" => switch(chat, argument)?,
+        "/history" => history(chat, argument)?,
+        "/context" => context(chat)?,
+        "/compact" => compact(chat, editor, argument)?,
+        "/undo-compact" => undo(chat)?,
+        "/pin" => pin(chat, argument)?,
+        "/retry" => return retry(chat, editor),
+        "/copy" => copy(chat)?,
+        "/title" => title(chat, argument)?,
+        "/model" => change_model(chat, argument)?,
+        "/delete" => delete(chat, argument)?,
+        "/undelete" => undelete(chat, argument)?,
+        "/tools" => tools(chat)?,
+        other => {
+            let failure = Failure::usage(format!("unknown command: {other}"));
+            return Err(match editor::unknown_command(other, &COMMANDS) {
+                Some(like) => failure.hint(format!("did you mean {like}? (/help lists all; // sends text that begins with /)")),
+                None => failure.hint("/help lists all; // sends text that begins with /"),
+            });
+        }
+    }
+    Ok(After::GoOn)
+}
+
+fn say(text: &str) -> Result<()> {
+    writeln!(anstream::stdout(), "  {text}")?;
+    Ok(())
+}
+
+fn help() -> Result<()> {
+    say("Commands:")?;
+    for (name, help) in COMMANDS.iter().filter(|(name, _)| !matches!(*name, "/list" | "/exit")) {
+        say(&format!("  {} {help}", screen::pad(name, 14)))?;
+    }
+    say("A line that ends in \\ goes on; so does an open ``` block. Ctrl-C aborts an answer.")
+}
+
+fn new(chat: &mut Chat<'_>, label: &str) -> Result<()> {
+    let key = chat.session.key().clone();
+    let session = chat.context.store.create(&key, Some(label).filter(|label| !label.is_empty()))?;
+    chat.take_up(session);
+    let label = if label.is_empty() { String::new() } else { format!(" ({})", screen::one_line(label)) };
+    say(&format!("New session: {}{label}", banner::short_id(chat.session.id().as_str())))
+}
+
+fn list(chat: &Chat<'_>) -> Result<()> {
+    let entries = chat.context.list()?.entries;
+    let current = chat.session.id().to_string();
+    sessions::table(&mut anstream::stdout().lock(), &entries, chat.context.store.source().now_ms(), Some(&current))
+}
+
+fn switch(chat: &mut Chat<'_>, name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Failure::usage("which one? /switch <key, id, label or the beginning of one>")
+            .hint("/sessions lists them"));
+    }
+    let entry = chat.context.resolve(name)?;
+    if entry.row.id == chat.session.id().as_str() {
+        return say("That is this session.");
+    }
+    let session = chat.context.store.open(&entry)?;
+    chat.take_up(session);
+    say("Switched to:")?;
+    banner::session(chat, &mut anstream::stdout().lock())?;
+    Ok(())
+}
+
+fn history(chat: &Chat<'_>, argument: &str) -> Result<()> {
+    let count = match argument {
+        "" => HISTORY,
+        "all" => usize::MAX,
+        text => text.parse().map_err(|_| Failure::usage("/history takes a number of records, or `all`"))?,
+    };
+    let shown: Vec<String> = chat.session.view(&chat.agent().limits(), |path, _| {
+        path.records.iter().map(|record| conversation::terminal(record)).filter(|text| !text.is_empty()).collect()
+    })?;
+    let mut out = anstream::stdout().lock();
+    if shown.is_empty() {
+        writeln!(out, "  (nothing was said yet)")?;
+    }
+    let skipped = shown.len().saturating_sub(count);
+    if skipped > 0 {
+        writeln!(out, "  ({skipped} earlier records: /history all)")?;
+    }
+    for text in &shown[skipped..] {
+        out.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn context(chat: &Chat<'_>) -> Result<()> {
+    let agent = chat.agent();
+    let view = agent.look(&chat.session)?;
+    for line in bar::lines(&view.gauge, chat.model.window()) {
+        writeln!(anstream::stdout(), "{line}")?;
+    }
+    Ok(())
+}
+
+fn compact(chat: &mut Chat<'_>, editor: &mut Editor, instructions: &str) -> Result<()> {
+    let abort = CancellationToken::new();
+    let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
+    let view = agent.look(&chat.session)?;
+    let instructions = Some(instructions).filter(|text| !text.is_empty());
+    let mut terminal = Terminal::new(Some(editor), &mut chat.allowed, abort.clone());
+    unforget_agent::host::Host::tell(&mut terminal, unforget_agent::host::Notice::Asking);
+    let work = agent.compact(&mut chat.session, instructions, &view, &mut terminal, &abort);
+    let done = beside(&chat.runtime, &abort, work)?;
+    terminal.end_speech();
+    match done? {
+        Some(_) => Ok(()),
+        None if abort.is_cancelled() => say("Aborted; nothing was changed."),
+        None => say("There is too little to compact (more than four messages are needed)."),
+    }
+}
+
+fn undo(chat: &mut Chat<'_>) -> Result<()> {
+    let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
+    match agent.undo(&mut chat.session)? {
+        Some(n) => say(&format!("Undone: record {n}. The model sees again what it replaced."))?,
+        None => return say("Nothing was compacted here."),
+    }
+    context(chat)
+}
+
+fn pin(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
+    let limits = chat.agent().limits();
+    if let Some(number) = argument.strip_prefix("off") {
+        let n: u64 = number.trim().parse().map_err(|_| Failure::usage("/pin off <record>"))?;
+        chat.session.append(&[Draft::pin(n, None)])?;
+        return say(&format!("Record {n} is pinned no longer."));
+    }
+    let wanted: Option<u64> = match argument {
+        "" => None,
+        "list" => {
+            let pins = chat.session.view(&limits, |path, _| compact::pinned(path))?;
+            for (n, text) in &pins {
+                say(&format!("{n:>4} {}", screen::fit(&screen::one_line(text), 70)))?;
+            }
+            return if pins.is_empty() { say("Nothing is pinned.") } else { Ok(()) };
+        }
+        text => Some(text.parse().map_err(|_| {
+            Failure::usage("/pin [record]: a number as /history shows it; without one, your last words; also /pin list")
+        })?),
+    };
+    let (found, pinned) = chat.session.view(&limits, |path, _| {
+        let mut said = path.records.iter().rev().filter_map(|record| compact::said(record));
+        let found = said.find(|said| wanted.map_or(said.who == "User", |n| said.n == n));
+        (found, compact::pinned(path).iter().map(|(_, text)| text.len()).sum::<usize>())
+    })?;
+    let Some(found) = found else {
+        return Err(Failure::usage("there is no such record in what the model sees").hint("/history shows the numbers"));
+    };
+    if pinned + found.text.len() > compact::MAX_PINNED {
+        return Err(Failure::usage(format!("pinned texts may have {} bytes in all", compact::MAX_PINNED))
+            .hint("/pin list shows them, /pin off <record> lets one go"));
+    }
+    chat.session.append(&[Draft::pin(found.n, Some(&found.text))])?;
+    say(&format!("Pinned record {}: {}", found.n, screen::fit(&screen::one_line(&found.text), 56)))
+}
+
+fn retry(chat: &mut Chat<'_>, editor: &mut Editor) -> Result<After> {
+    let limits = chat.agent().limits();
+    let (last, pending) = chat.session.view(&limits, |path, _| {
+        let last = path.records.iter().rev().find(|record| matches!(&record.body, Body::User { .. })).map(|r| r.n);
+        let history = unforget_core::history::rebuild(path, &limits);
+        (last, history.pending.len())
+    })?;
+    let Some(last) = last else {
+        say("There is nothing to answer yet.")?;
+        return Ok(After::GoOn);
+    };
+    if pending == 0 && chat.session.head() != Some(last) {
+        chat.session.append(&[Draft::head(Some(last), "retry")])?;
+    }
+    repl::turn(chat, editor, Input::Nothing)
+}
+
+/// The terminal puts it into the clipboard, also over SSH (OSC 52).
+fn copy(chat: &Chat<'_>) -> Result<()> {
+    let limits = chat.agent().limits();
+    let answer = chat.session.view(&limits, |path, _| {
+        let said = path.records.iter().rev().filter_map(|record| compact::said(record));
+        said.filter(|said| said.who == "Assistant").map(|said| said.text).next()
+    })?;
+    let Some(answer) = answer else { return say("There is no answer yet.") };
+    let encoded = unforget_core::json::base64(answer.as_bytes());
+    let mut out = std::io::stdout().lock();
+    if std::io::IsTerminal::is_terminal(&out) {
+        write!(out, "\u{1b}]52;c;{encoded}\u{7}")?;
+        out.flush()?;
+        drop(out);
+        return say(&format!("Copied {} (if your terminal allows it).", screen::bytes(answer.len() as u64)));
+    }
+    writeln!(out, "{answer}")?;
+    Ok(())
+}
+
+fn title(chat: &mut Chat<'_>, text: &str) -> Result<()> {
+    if text.is_empty() {
+        let title = chat.context.store.entry(chat.session.id())?.and_then(|entry| entry.row.title);
+        return say(&format!("Title: {}", title.map_or("(none)".to_owned(), |title| screen::one_line(&title))));
+    }
+    chat.session.append(&[Draft::title(text)])?;
+    say(&format!("Title: {}", screen::one_line(text)))
+}
+
+fn change_model(chat: &mut Chat<'_>, name: &str) -> Result<()> {
+    if !name.is_empty() {
+        if name != "offline" && chat.config.api_key.is_none() {
+            return Err(Failure::usage("there is no key for another model").hint("set ANTHROPIC_API_KEY and start again"));
+        }
+        let before = std::mem::replace(&mut chat.config.model, name.to_owned());
+        match model(&chat.config) {
+            Ok(model) => chat.model = model,
+            Err(failure) => {
+                chat.config.model = before;
+                return Err(failure);
+            }
+        }
+    }
+    let window = bar::grouped(chat.model.window());
+    say(&format!("Model: {} (window {window} tokens)", screen::one_line(chat.model.name())))
+}
+
+fn delete(chat: &Chat<'_>, name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Failure::usage("which one? /delete <ref>").hint("/sessions lists them"));
+    }
+    let entry = chat.context.resolve(name)?;
+    if entry.row.id == chat.session.id().as_str() {
+        return Err(Failure::usage("the current session cannot be deleted").hint("/switch to another one first"));
+    }
+    chat.context.store.delete(&entry)?;
+    say(&format!("Deleted: {} (/undelete brings it back)", banner::short_id(&entry.row.id)))
+}
+
+fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
+    let trash = Listing { entries: chat.context.store.deleted()?, ..Listing::default() };
+    if name.is_empty() {
+        if trash.entries.is_empty() {
+            return say("The trash is empty.");
+        }
+        let now_ms = chat.context.store.source().now_ms();
+        return sessions::table(&mut anstream::stdout().lock(), &trash.entries, now_ms, None);
+    }
+    let entry = chat.context.store.resolve(&trash, name)?;
+    chat.context.store.undelete(&entry)?;
+    say(&format!("Back again: {}", banner::short_id(&entry.row.id)))
+}
+
+fn tools(chat: &Chat<'_>) -> Result<()> {
+    for name in chat.tools.names() {
+        let asks = chat.tools.find(name).is_some_and(unforget_agent::tools::Tool::asks_first);
+        let allowed = chat.allowed.by_setting.contains(name) || chat.allowed.always.contains(name);
+        let how = match (asks, allowed) {
+            (false, _) => "",
+            (true, true) => "allowed",
+            (true, false) => "asks first",
+        };
+        say(&format!("{} {how}", screen::pad(name, 18)).trim_end().to_owned())?;
+    }
+    Ok(())
+}
