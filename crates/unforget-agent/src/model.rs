@@ -12,6 +12,14 @@ use std::time::Duration;
 
 use unforget_core::history::History;
 
+pub mod anthropic;
+mod body;
+mod cache;
+mod refusal;
+pub mod retry;
+mod sse;
+mod wire;
+
 /// A future that can be chosen at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -195,5 +203,19 @@ impl ModelError {
     /// Whether a smaller request would be answered.
     pub fn is_overflow(&self) -> bool {
         matches!(self, ModelError::Overflow { .. })
+    }
+
+    /// What the server said or what happened, to be put in other words.
+    fn message_mut(&mut self) -> &mut String {
+        match self {
+            ModelError::Overflow { message, .. }
+            | ModelError::Denied { message }
+            | ModelError::RateLimited { message, .. }
+            | ModelError::Unavailable { message }
+            | ModelError::Rejected { message, .. }
+            | ModelError::Cut { message }
+            | ModelError::Unreachable { message }
+            | ModelError::Protocol { message } => message,
+        }
     }
 }

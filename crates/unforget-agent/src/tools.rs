@@ -3,12 +3,32 @@
 //! A failing tool is a result that the model reads, never an error of the program. Tools that change something ask
 //! first; whether they may is not decided here.
 
-pub mod output;
+mod arguments;
+mod bash;
+mod capture;
+mod edit;
+mod kind;
+mod list;
+mod output;
+mod place;
+mod read;
+#[cfg(test)]
+mod tests;
+mod time;
+mod workspace;
+mod write;
+
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use unforget_core::stamp::SharedSource;
 
 use crate::model::BoxFuture;
+
+pub use self::bash::CREDENTIALS;
+pub use self::output::{READ_OUTPUT, shorten};
+pub use self::workspace::Workspace;
 
 /// A tool that a model can call.
 pub trait Tool: Send + Sync {
@@ -26,6 +46,19 @@ pub trait Tool: Send + Sync {
 
     /// Runs it; when `abort` is cancelled it stops what it started and returns soon.
     fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output>;
+}
+
+/// The tools that every agent has: files and commands of a workspace, and the time.
+pub fn standard(workspace: Workspace, clock: SharedSource) -> Vec<Box<dyn Tool>> {
+    let workspace = Arc::new(workspace);
+    vec![
+        Box::new(read::ReadFile { workspace: Arc::clone(&workspace) }),
+        Box::new(write::WriteFile { workspace: Arc::clone(&workspace) }),
+        Box::new(edit::EditFile { workspace: Arc::clone(&workspace) }),
+        Box::new(list::ListDirectory { workspace: Arc::clone(&workspace) }),
+        Box::new(bash::Bash { workspace }),
+        Box::new(time::CurrentTime::new(clock)),
+    ]
 }
 
 /// A call of a tool.
@@ -73,13 +106,14 @@ impl std::fmt::Debug for Toolbox {
 }
 
 impl Toolbox {
-    /// A box with these tools, in this order.
+    /// A box with these tools, in this order, and the one that reads the rest of a long output, which the turn runs.
     pub fn new(tools: Vec<Box<dyn Tool>>) -> Self {
         let definition = |tool: &dyn Tool| {
             let (name, description) = (Value::from(tool.name()), Value::from(tool.description()));
             format!("{{\"name\":{name},\"description\":{description},\"input_schema\":{}}}", tool.schema())
         };
-        let definitions: Vec<String> = tools.iter().map(|tool| definition(tool.as_ref())).collect();
+        let mut definitions: Vec<String> = tools.iter().map(|tool| definition(tool.as_ref())).collect();
+        definitions.push(output::READ_OUTPUT_DEFINITION.to_owned());
         Self { definitions: format!("[{}]", definitions.join(",")), tools }
     }
 
@@ -110,4 +144,26 @@ impl Toolbox {
             Err(error) => Output::failed(format!("the arguments are not JSON: {error}")),
         }
     }
+}
+
+/// Runs work that waits for a disk beside the turn. An abort leaves it to end by itself, so it must not change anything.
+async fn look(abort: &CancellationToken, work: impl FnOnce() -> Output + Send + 'static) -> Output {
+    tokio::select! {
+        biased;
+        () = abort.cancelled() => Output::failed("[aborted by the user]"),
+        output = finish(work) => output,
+    }
+}
+
+/// Runs work that changes something to its end, unless it was aborted before it began.
+async fn change(abort: &CancellationToken, work: impl FnOnce() -> Output + Send + 'static) -> Output {
+    if abort.is_cancelled() {
+        return Output::failed("[aborted by the user; nothing was changed]");
+    }
+    finish(work).await
+}
+
+async fn finish(work: impl FnOnce() -> Output + Send + 'static) -> Output {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|error| Output::failed(format!("the tool itself failed: {error}")))
 }

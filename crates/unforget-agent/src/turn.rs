@@ -23,8 +23,6 @@ use crate::tools::Toolbox;
 
 mod calls;
 
-pub use calls::READ_OUTPUT;
-
 /// What a call that the person did not allow, but passed over, is answered with.
 const PASSED_OVER: &str = "[not run: the user went on without allowing it]";
 /// What a call is answered with that was not run because the turn was aborted.

@@ -1,11 +1,12 @@
 //! What the tests of unforget stand on.
 //!
-//! [`rules`] says what the Messages API accepts and rejects, in its own words; [`crash`] is a disk that fails,
-//! tears and loses power on demand; [`generate`] makes transcripts of any size and any kind of damage from a seed;
-//! [`fuzzing`] says what must hold for every input.
+//! [`rules`] says what the Messages API accepts and rejects, in its own words; [`api`] is a server that obeys them;
+//! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
+//! kind of damage from a seed; [`fuzzing`] says what must hold for every input.
 //!
 //! Nothing here is shipped, and nothing that is shipped depends on it.
 
+pub mod api;
 pub mod crash;
 pub mod fuzzing;
 pub mod generate;

@@ -14,10 +14,8 @@ use unforget_core::session::Session;
 use super::{ABORTED, Turn, failed_result};
 use crate::error::Result;
 use crate::host::{Answer, Notice};
-use crate::tools::{Call, Output, Tool, output};
+use crate::tools::{Call, Output, READ_OUTPUT, Tool, shorten};
 
-/// The tool that reads the rest of a long output.
-pub const READ_OUTPUT: &str = "read_output";
 /// How many bytes of a long output are read at once.
 const READ_AT_ONCE: usize = 12 * 1024;
 
@@ -52,7 +50,7 @@ impl Turn<'_, '_> {
     /// The record of a result; of a long output the model sees both ends.
     fn result(&self, call: &Call, output: &Output) -> Draft {
         let rest = format!("read the rest with {READ_OUTPUT}, tool_use_id {}", call.id);
-        let draft = match output::shorten(&output.text, self.agent.settings.tool_output, &rest) {
+        let draft = match shorten(&output.text, self.agent.settings.tool_output, &rest) {
             Some(short) => Draft::tool_result(&call.id, &json::quote(&short)).text(blob::FULL, &output.text),
             None => Draft::tool_result(&call.id, &json::quote(&output.text)),
         };

@@ -1,0 +1,261 @@
+//! The folder that file tools work in, and nothing around it.
+//!
+//! Owns how a path from a model becomes a place on the disk: a descriptor of a folder and a name in it. The kernel
+//! resolves every path beneath the root (`openat2`), so there is no moment between a check and a use in which a folder
+//! could be swapped for a link. A comparison of path texts, in contrast, lets `../workspace-evil` through, and every
+//! link.
+//!
+//! The store of the conversations is out of reach even where it lies inside the workspace: a tool that edits a
+//! transcript would rewrite what the program takes for the truth. It is known by device and inode among the folders above
+//! the one that was opened, never by name, so that links, renames and mounts make no difference. In doubt the answer is no.
+//!
+//! It knows nothing of what is read or written there; that is `place` and the tools.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::place::{Identity, PathError, Place, identity, sync_folder};
+
+/// How many folders may lie one in another; the kernel's longest path has no more.
+const MAX_DEPTH: usize = 2048;
+/// How many links may lead from one to the next, as in the kernel.
+const MAX_LINKS: usize = 40;
+/// How often a path is resolved again when something was renamed meanwhile.
+const MAX_ATTEMPTS: usize = 64;
+/// The mode of new folders, before the process's mask.
+const FOLDER_MODE: u32 = 0o777;
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The folder that tools work in.
+#[derive(Debug)]
+pub struct Workspace {
+    root: OwnedFd,
+    identity: Identity,
+    path: PathBuf,
+    given: PathBuf,
+    store: PathBuf,
+    store_identity: Identity,
+}
+
+impl Workspace {
+    /// Opens the folder `root`, with everything in the folder `store` out of reach. Both must exist.
+    pub fn open(root: &Path, store: &Path) -> io::Result<Self> {
+        let (given, path, store) = (std::path::absolute(root)?, root.canonicalize()?, store.canonicalize()?);
+        let opened = rustix::fs::open(&path, FOLDER, Mode::empty())?;
+        let store_identity = identity(&rustix::fs::stat(&store)?);
+        if climb(&opened, |here| here == store_identity)?.is_some() {
+            let message = format!("the workspace `{}` lies in the store `{}`", path.display(), store.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Ok(Self { identity: identity(&rustix::fs::fstat(&opened)?), root: opened, path, given, store, store_identity })
+    }
+
+    /// Where it is, without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a folder of the workspace, for use as a starting point.
+    pub(super) fn folder(&self, path: &Path) -> Result<OwnedFd, PathError> {
+        let opened = beneath(&self.root, if path.as_os_str().is_empty() { Path::new(".") } else { path })?;
+        self.admit(&opened)?;
+        Ok(opened)
+    }
+
+    /// Where a file is or would be. Links are followed as long as they stay inside.
+    pub(super) fn place(&self, path: &str) -> Result<Place, PathError> {
+        if path.ends_with('/') {
+            return Err(PathError::Folder);
+        }
+        let mut path = self.relative(path)?;
+        for _ in 0..MAX_LINKS {
+            let (folder, name) = split(&path)?;
+            let directory = self.folder(folder)?;
+            match rustix::fs::readlinkat(&directory, name, Vec::new()) {
+                Ok(target) => path = folder.join(OsString::from_vec(target.into_bytes())),
+                // No link, or nothing there yet.
+                Err(Errno::INVAL | Errno::NOENT) => return Ok(Place { directory, name: name.to_owned() }),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(PathError::Links)
+    }
+
+    /// Where a file is or would be, after making the folders that are missing on the way.
+    pub(super) fn place_with_folders(&self, path: &str) -> Result<Place, PathError> {
+        match self.place(path) {
+            Err(PathError::Missing) => {
+                self.create_folders(split(&self.relative(path)?)?.0)?;
+                self.place(path)
+            }
+            other => other,
+        }
+    }
+
+    /// The path as seen from the root. An absolute one has to begin with the root; the rest is the kernel's to judge.
+    pub(super) fn relative(&self, path: &str) -> Result<PathBuf, PathError> {
+        let path = Path::new(path);
+        if !path.is_absolute() {
+            return Ok(path.to_path_buf());
+        }
+        // Whole components are compared: `/workspace-evil` does not begin with `/workspace`.
+        let rest = path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.given));
+        rest.map(Path::to_path_buf).map_err(|_| PathError::Outside)
+    }
+
+    /// What the store's own folder is: as it was when the workspace was opened, and as it is now.
+    ///
+    /// Asked each time, because a store that was put back from a copy has another inode.
+    pub(super) fn store(&self) -> Result<[Identity; 2], PathError> {
+        let now = rustix::fs::stat(&self.store).map_err(|_| PathError::StoreUnknown)?;
+        Ok([self.store_identity, identity(&now)])
+    }
+
+    /// Refuses a folder that is the store or lies in it.
+    fn admit(&self, directory: &OwnedFd) -> Result<(), PathError> {
+        let store = self.store()?;
+        match climb(directory, |here| store.contains(&here) || here == self.identity)? {
+            Some(here) if store.contains(&here) => Err(PathError::Store),
+            Some(_) => Ok(()),
+            // Moved away while it was opened.
+            None => Err(PathError::Outside),
+        }
+    }
+
+    fn create_folders(&self, path: &Path) -> Result<(), PathError> {
+        let (mut existing, mut missing) = (path, Vec::new());
+        let mut directory = loop {
+            match self.folder(existing) {
+                Ok(directory) => break directory,
+                Err(PathError::Missing) if missing.len() < MAX_DEPTH => {
+                    // `..` behind a folder that is not there leads nowhere.
+                    missing.push(existing.file_name().ok_or(PathError::Missing)?);
+                    existing = existing.parent().unwrap_or(Path::new(""));
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        for name in missing.into_iter().rev() {
+            match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(FOLDER_MODE)) {
+                Ok(()) => sync_folder(&directory)?,
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            directory = rustix::fs::openat(&directory, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        }
+        Ok(())
+    }
+}
+
+/// The folder and the name in it.
+fn split(path: &Path) -> Result<(&Path, &OsStr), PathError> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+        return Err(PathError::Folder);
+    }
+    let name = path.file_name().ok_or(PathError::Folder)?;
+    Ok((path.parent().unwrap_or(Path::new("")), name))
+}
+
+/// The first that is looked for among a folder and those above it; none if the top is reached without.
+fn climb(from: &OwnedFd, wanted: impl Fn(Identity) -> bool) -> rustix::io::Result<Option<Identity>> {
+    let mut here = identity(&rustix::fs::fstat(from)?);
+    let mut holder: Option<OwnedFd> = None;
+    for _ in 0..MAX_DEPTH {
+        if wanted(here) {
+            return Ok(Some(here));
+        }
+        let above = rustix::fs::openat(holder.as_ref().unwrap_or(from), "..", FOLDER, Mode::empty())?;
+        let next = identity(&rustix::fs::fstat(&above)?);
+        if next == here {
+            return Ok(None);
+        }
+        (here, holder) = (next, Some(above));
+    }
+    Err(Errno::NAMETOOLONG)
+}
+
+/// Opens a folder; the kernel refuses whatever leaves the root on the way.
+fn beneath(root: &OwnedFd, path: &Path) -> Result<OwnedFd, PathError> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..MAX_ATTEMPTS {
+            match rustix::fs::openat2(root, path, FOLDER, Mode::empty(), resolve) {
+                // Something was renamed while the kernel walked over a `..`; it cannot tell, and asks to try again.
+                Err(Errno::AGAIN) => {}
+                // Kernels before 5.6 and some sandboxes lack the call.
+                Err(Errno::NOSYS | Errno::PERM) => return step_by_step(root, path),
+                other => return other.map_err(PathError::from),
+            }
+        }
+        Err(PathError::Changed)
+    }
+    #[cfg(not(target_os = "linux"))]
+    step_by_step(root, path)
+}
+
+/// Opens a folder where the kernel cannot confine a path: one name at a time, without links and without `..`.
+fn step_by_step(root: &OwnedFd, path: &Path) -> Result<OwnedFd, PathError> {
+    use std::path::Component;
+    let mut here = rustix::fs::openat(root, ".", FOLDER, Mode::empty())?;
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(name) => {
+                here = rustix::fs::openat(&here, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+            }
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(PathError::Outside),
+        }
+    }
+    Ok(here)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn without_openat2_links_and_parents_are_refused() {
+        let scene = crate::tools::tests::Scene::new();
+        scene.write("a/b/file", "");
+        symlink("a", scene.path("link")).unwrap();
+        let root = rustix::fs::open(scene.root(), FOLDER, Mode::empty()).unwrap();
+        assert!(step_by_step(&root, Path::new("./a/b")).is_ok());
+        assert!(step_by_step(&root, Path::new(".")).is_ok());
+        assert!(matches!(step_by_step(&root, Path::new("a/../..")), Err(PathError::Outside)));
+        assert!(matches!(step_by_step(&root, Path::new("/tmp")), Err(PathError::Outside)));
+        assert!(step_by_step(&root, Path::new("link/b")).is_err());
+    }
+
+    #[test]
+    fn a_workspace_in_the_store_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("agents");
+        std::fs::DirBuilder::new().create(&inside).unwrap();
+        for root in [folder.path(), &inside] {
+            let error = Workspace::open(root, folder.path()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn nothing_is_reached_once_the_store_is_gone() {
+        let scene = crate::tools::tests::Scene::new();
+        scene.write("file", "text");
+        let workspace = scene.workspace();
+        assert!(workspace.place("file").is_ok());
+        rustix::fs::rename(scene.store(), scene.path("moved")).unwrap();
+        assert!(matches!(workspace.place("file"), Err(PathError::StoreUnknown)));
+    }
+}

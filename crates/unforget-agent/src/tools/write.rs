@@ -1,0 +1,66 @@
+//! `write_file`: a file as a whole.
+//!
+//! The file has the old content or the new one at any moment, also if the machine stops in between; see `place`.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::arguments::Arguments;
+use super::place::PathError;
+use super::workspace::Workspace;
+use super::{Output, Tool, change};
+use crate::model::BoxFuture;
+
+/// Writes a file.
+#[derive(Debug)]
+pub(super) struct WriteFile {
+    pub(super) workspace: Arc<Workspace>,
+}
+
+impl Tool for WriteFile {
+    fn name(&self) -> &'static str {
+        "write_file"
+    }
+
+    fn description(&self) -> &'static str {
+        "Writes a file of the workspace: creates it, with the folders that are missing, or replaces all of its content. \
+         To change a part of a file, use edit_file."
+    }
+
+    fn schema(&self) -> &'static str {
+        r#"{"type":"object","properties":{"path":{"type":"string","description":"The file, relative to the workspace."},"content":{"type":"string","description":"All of the file's new content."}},"required":["path","content"],"additionalProperties":false}"#
+    }
+
+    fn asks_first(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output> {
+        Box::pin(async move {
+            let (path, content) = match arguments(input) {
+                Ok(arguments) => arguments,
+                Err(output) => return output,
+            };
+            let workspace = Arc::clone(&self.workspace);
+            change(abort, move || match write(&workspace, &path, &content) {
+                Ok(done) => Output::ok(format!("{done} `{path}` ({} bytes)", content.len())),
+                Err(error) => Output::failed(format!("cannot write `{path}`: {error}")),
+            })
+            .await
+        })
+    }
+}
+
+fn arguments(input: &Value) -> Result<(String, String), Output> {
+    let arguments = Arguments::new(input, &["path", "file_path", "content"])?;
+    Ok((arguments.path("path", "file_path")?.to_owned(), arguments.text("content")?.to_owned()))
+}
+
+fn write(workspace: &Workspace, path: &str, content: &str) -> Result<&'static str, PathError> {
+    let place = workspace.place_with_folders(path)?;
+    let before = place.version()?;
+    place.replace(content.as_bytes(), before.as_ref())?;
+    Ok(if before.is_some() { "replaced" } else { "created" })
+}
