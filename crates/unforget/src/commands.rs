@@ -24,11 +24,11 @@ use crate::progress::Progress;
 use crate::{home, screen};
 
 mod append;
-mod conversation;
+pub(crate) mod conversation;
 mod doctor;
 mod export;
 mod import;
-mod sessions;
+pub(crate) mod sessions;
 mod show;
 mod tail;
 mod trash;

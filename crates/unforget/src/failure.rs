@@ -12,6 +12,8 @@ pub(crate) const USAGE: u8 = 2;
 const FAILED: u8 = 1;
 const BUSY: u8 = 3;
 const DAMAGED: u8 = 4;
+/// As a shell says it of a program that Ctrl-C ended.
+const ABORTED: u8 = 130;
 
 /// How a command went that did what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub(crate) enum Outcome {
     Done,
     /// Done, but damage was met on the way.
     MetDamage,
+    /// The person had enough of it.
+    Aborted,
 }
 
 impl From<Outcome> for ExitCode {
@@ -26,6 +30,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::MetDamage => DAMAGED.into(),
+            Outcome::Aborted => ABORTED.into(),
         }
     }
 }
@@ -38,13 +43,15 @@ pub(crate) struct Failure {
     hints: Vec<String>,
     /// The reader of our output went away, as `head` does: nothing to tell.
     quiet: bool,
+    /// The session itself cannot be gone on with.
+    fatal: bool,
 }
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { code: FAILED, message: message.into(), hints: Vec::new(), quiet: false }
+        Self { code: FAILED, message: message.into(), hints: Vec::new(), quiet: false, fatal: false }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -56,15 +63,29 @@ impl Failure {
         self
     }
 
+    /// What went wrong.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether a conversation cannot go on after this: its log failed, or nobody reads any more.
+    pub(crate) fn is_fatal(&self) -> bool {
+        self.fatal || self.quiet
+    }
+
+    /// Tells what went wrong and what to do about it.
+    pub(crate) fn tell(&self) -> io::Result<()> {
+        let mut err = anstream::stderr().lock();
+        let red = anstyle::AnsiColor::Red.on_default().bold();
+        writeln!(err, "{red}error:{red:#} {}", screen::safe(&self.message))?;
+        self.hints.iter().try_for_each(|hint| writeln!(err, "hint: {}", screen::safe(hint)))
+    }
+
     pub(crate) fn report(self) -> ExitCode {
         if self.quiet {
             return ExitCode::SUCCESS;
         }
-        let mut err = anstream::stderr().lock();
-        let red = anstyle::AnsiColor::Red.on_default().bold();
-        let told = writeln!(err, "{red}error:{red:#} {}", screen::safe(&self.message))
-            .and_then(|()| self.hints.iter().try_for_each(|hint| writeln!(err, "hint: {}", screen::safe(hint))));
-        match told {
+        match self.tell() {
             Ok(()) => self.code.into(),
             Err(_) => FAILED.into(),
         }
@@ -80,7 +101,8 @@ impl From<io::Error> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let failure = Self::new(error.to_string());
+        let fatal = matches!(error, Error::Io { .. } | Error::Poisoned { .. } | Error::Changed { .. });
+        let failure = Self { fatal, ..Self::new(error.to_string()) };
         let with = |code: u8| Self { code, ..Self::new(error.to_string()) };
         match &error {
             Error::Busy { .. } => with(BUSY).hint("wait for it or close it there; reading works all the while"),

@@ -26,6 +26,13 @@ pub(crate) fn directory(given: Option<PathBuf>) -> Result<PathBuf> {
     }
 }
 
+/// Where the lines that a person typed are kept, if there is a place for them.
+pub(crate) fn history_file() -> Option<PathBuf> {
+    let places = etcetera::choose_base_strategy().ok()?;
+    let state = places.state_dir().unwrap_or_else(|| places.data_dir());
+    Some(state.join("unforget").join("input-history"))
+}
+
 /// The store in that directory.
 pub(crate) fn store(directory: PathBuf, durability: Durability) -> Store {
     Store::new(Arc::new(Os::new(directory)), Arc::new(System), durability)

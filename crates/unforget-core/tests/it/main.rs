@@ -18,6 +18,7 @@ mod log;
 mod property;
 mod review;
 mod support;
+mod views;
 
 #[test]
 fn every_file_of_this_folder_is_a_module() {

@@ -70,7 +70,7 @@ pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -
     let ended = match ended {
         Ok(TurnEnd::Ended(ended)) => ended,
         Ok(TurnEnd::Quit(_)) => return Ok(After::Quit),
-        Err(failure) if failure.is_about_the_store() => return Err(failure),
+        Err(failure) if failure.is_fatal() => return Err(failure),
         Err(failure) => {
             failure.tell()?;
             return Ok(After::GoOn);

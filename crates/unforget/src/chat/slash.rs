@@ -52,7 +52,7 @@ const HISTORY: usize = 20;
 pub(crate) fn run(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &str) -> Result<After> {
     let argument = argument.trim();
     match dispatch(chat, editor, command, argument) {
-        Err(failure) if failure.is_about_the_store() || failure.is_quiet() => Err(failure),
+        Err(failure) if failure.is_fatal() => Err(failure),
         Err(failure) => {
             failure.tell()?;
             Ok(After::GoOn)

@@ -46,11 +46,17 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
         }
         return Ok(Outcome::Done);
     }
-    table(&mut out, &entries, context.store.source().now_ms())?;
+    table(&mut out, &entries, context.store.source().now_ms(), None)?;
     Ok(Outcome::Done)
 }
 
-fn table(out: &mut impl std::io::Write, entries: &[Entry], now_ms: i64) -> Result<()> {
+/// Prints a table of sessions; the current one, if there is any, is marked.
+pub(crate) fn table(
+    out: &mut impl std::io::Write,
+    entries: &[Entry],
+    now_ms: i64,
+    current: Option<&str>,
+) -> Result<()> {
     // A pipe gets everything; a terminal gets what fits, and a narrow one fewer columns.
     let columns = screen::columns().unwrap_or(usize::MAX);
     let is_narrow = columns < NARROW;
@@ -75,7 +81,8 @@ fn table(out: &mut impl std::io::Write, entries: &[Entry], now_ms: i64) -> Resul
             (None, Some(title)) => title.clone(),
             (None, None) => String::new(),
         };
-        let remark = remark(row).map(|remark| screen::fit(&screen::one_line(&remark), room)).unwrap_or_default();
+        let here = (current == Some(row.id.as_str())).then(|| "<- here".to_owned());
+        let remark = remark(row).or(here).map(|remark| screen::fit(&screen::one_line(&remark), room)).unwrap_or_default();
         let title_room = room.saturating_sub(remark.width() + 2 * usize::from(!remark.is_empty())).max(1);
         let title = screen::fit(&screen::one_line(&name), title_room);
         let key = screen::fit(&screen::one_line(&key(row)), key_width);
