@@ -4,8 +4,6 @@
 //! state between requests and writes nothing down: whoever asks decides what becomes of the pieces, also of half an
 //! answer when the stream is cut or the person has heard enough.
 
-pub mod assembly;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,8 +11,10 @@ use std::time::Duration;
 use unforget_core::history::History;
 
 pub mod anthropic;
+pub mod assembly;
 mod body;
 mod cache;
+pub mod offline;
 mod refusal;
 pub mod retry;
 mod sse;

@@ -34,6 +34,7 @@ pub mod snapshot;
 pub mod stamp;
 pub mod store;
 pub mod summary;
+pub mod title;
 pub mod tokens;
 
 pub use error::{Change, Error, Result};

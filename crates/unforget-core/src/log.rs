@@ -43,6 +43,17 @@ pub enum Sealed {
     Completed,
 }
 
+impl std::fmt::Display for Sealed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Sealed::MovedAside { to, bytes } => {
+                write!(f, "{bytes} bytes of a half-written line are now in {}", to.display())
+            }
+            Sealed::Completed => f.write_str("the last line lacked its end, which was added"),
+        }
+    }
+}
+
 /// The writer of a transcript.
 #[derive(Debug)]
 pub struct Log {

@@ -1,4 +1,7 @@
 //! What a list says about a session: a fold over its records.
+//!
+//! A row is computed, never kept as truth: the same records give the same row. A title that a person gave stays against
+//! one that a model thought of, and both stand before the one that [`crate::title`] makes of the user's words.
 
 use std::borrow::Cow;
 
@@ -10,9 +13,8 @@ use crate::reader::LogReader;
 use crate::record::{Body, Record};
 use crate::report::Report;
 use crate::scan::Scanner;
+use crate::title;
 
-/// How much of the user's first words stands in for a title.
-const TITLE_CHARS: usize = 80;
 /// How much of a label, or of a title that someone gave, a row holds.
 const NAME_CHARS: usize = 200;
 
@@ -25,7 +27,7 @@ pub struct Row {
     pub key: Option<String>,
     /// The label that it was created with.
     pub label: Option<String>,
-    /// Its title, or the user's first words.
+    /// Its title, or one made of the user's first words.
     pub title: Option<String>,
     /// When it was created, in milliseconds since the epoch.
     pub created_ms: Option<i64>,
@@ -88,8 +90,19 @@ impl State {
 #[derive(Debug, Default)]
 pub struct Fold {
     row: Row,
-    titled: bool,
+    titled_by: TitledBy,
+    /// What stands for a title if the user never says anything: what came instead of words.
+    attachment: Option<String>,
     header_id: Option<String>,
+}
+
+/// Who gave a session its title; the later one in this order wins.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum TitledBy {
+    #[default]
+    Nobody,
+    Model,
+    Person,
 }
 
 impl Fold {
@@ -110,15 +123,19 @@ impl Fold {
                 row.origin = header.origin_sha256();
             }
             Body::User { content } => {
-                let words = first_words(content);
-                row.turns += u64::from(words.is_some());
-                if !self.titled && row.title.is_none() {
-                    row.title = words;
+                let Some(said) = Said::of(content) else { return };
+                row.turns += 1;
+                if self.titled_by == TitledBy::Nobody && row.title.is_none() {
+                    row.title = said.texts.iter().find_map(|text| title::from_words(text));
+                    self.attachment = self.attachment.take().or(said.attachment);
                 }
             }
-            Body::Title { title } => {
-                self.titled = true;
-                row.title = Some(shorten(title, NAME_CHARS));
+            Body::Title { title, .. } => {
+                let by = titled_by(record.raw);
+                if by >= self.titled_by {
+                    self.titled_by = by;
+                    row.title = Some(shorten(title, NAME_CHARS));
+                }
             }
             _ => {}
         }
@@ -131,6 +148,7 @@ impl Fold {
         row.bytes = bytes;
         row.modified_ns = modified_ns;
         row.damage = report.damage_count();
+        row.title = row.title.or(self.attachment);
         if self.header_id.is_some_and(|found| found != id) {
             row.state = State::Mismatch;
         }
@@ -155,24 +173,46 @@ pub fn unreadable(id: &str, error: &Error) -> Row {
     Row { id: id.to_owned(), state: State::Unreadable(error.to_string()), ..Row::default() }
 }
 
-/// The beginning of what the user says in a record; none if these are only tool results.
-fn first_words(content: &str) -> Option<String> {
-    // A payload that is elsewhere has its beginning here.
-    let preview = |raw| json::member(&json::members(raw)?, "preview").and_then(json::string).map(Cow::into_owned);
-    let text = match json::string(content).map(Cow::into_owned).or_else(|| preview(content)) {
-        Some(text) => text,
-        None => json::elements(content)?.iter().find_map(|block| {
-            let members = json::members(block)?;
-            let Some(kind) = json::member(&members, "type").and_then(json::string) else { return preview(block) };
-            match kind.as_ref() {
-                "text" => json::member(&members, "text").and_then(json::string).map(Cow::into_owned),
-                "tool_result" => None,
-                other => Some(format!("[{other}]")),
+/// Who gave a title, by the record that gives it.
+fn titled_by(raw: &str) -> TitledBy {
+    let members = json::members(raw).unwrap_or_default();
+    match json::member(&members, "by").and_then(json::string).as_deref() {
+        Some("model") => TitledBy::Model,
+        _ => TitledBy::Person,
+    }
+}
+
+/// What the user says in a record.
+struct Said<'a> {
+    texts: Vec<Cow<'a, str>>,
+    /// The name of the first thing that is not words.
+    attachment: Option<String>,
+}
+
+impl<'a> Said<'a> {
+    /// What there is in a record's content; none if these are only tool results.
+    fn of(content: &'a str) -> Option<Self> {
+        // A payload that is elsewhere has its beginning here.
+        let preview = |raw| json::member(&json::members(raw)?, "preview").and_then(json::string);
+        if let Some(text) = json::string(content).or_else(|| preview(content)) {
+            return Some(Self { texts: vec![text], attachment: None });
+        }
+        let mut said = Self { texts: Vec::new(), attachment: None };
+        for block in json::elements(content)? {
+            let Some(members) = json::members(block) else { continue };
+            let kind = json::member(&members, "type").and_then(json::string);
+            match kind.as_deref() {
+                None => said.texts.extend(preview(block)),
+                Some("text") => said.texts.extend(json::member(&members, "text").and_then(json::string)),
+                Some("tool_result") => {}
+                Some(other) if said.attachment.is_none() => {
+                    said.attachment = Some(shorten(&format!("[{other}]"), NAME_CHARS));
+                }
+                Some(_) => {}
             }
-        })?,
-    };
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(shorten(&line, TITLE_CHARS))
+        }
+        (!said.texts.is_empty() || said.attachment.is_some()).then_some(said)
+    }
 }
 
 /// The text, or the beginning of it and a sign that there is more.
@@ -180,5 +220,48 @@ fn shorten(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan;
+
+    fn title(lines: &[&str]) -> Option<String> {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let scanned = scan::scan(text.as_bytes());
+        let mut fold = Fold::default();
+        scanned.records.iter().for_each(|record| fold.feed(record));
+        fold.finish("id", 0, 0, &scanned.report).title
+    }
+
+    #[test]
+    fn a_greeting_leaves_the_title_to_the_next_words() {
+        let hello = r#"{"type":"user","content":"Hello!"}"#;
+        let wish = r#"{"type":"user","content":[{"type":"text","text":"please fix the tests."}]}"#;
+        assert_eq!(title(&[hello]), None);
+        assert_eq!(title(&[hello, wish]).as_deref(), Some("Fix the tests"));
+    }
+
+    #[test]
+    fn a_picture_names_a_session_only_while_nothing_is_said() {
+        let picture = r#"{"type":"user","content":[{"type":"image","source":{}}]}"#;
+        let about =
+            r#"{"type":"user","content":[{"type":"image","source":{}},{"type":"text","text":"What is this?"}]}"#;
+        assert_eq!(title(&[picture]).as_deref(), Some("[image]"));
+        assert_eq!(title(&[picture, about]).as_deref(), Some("What is this?"));
+    }
+
+    #[test]
+    fn a_models_title_never_replaces_a_persons() {
+        let words = r#"{"type":"user","content":"port of the server"}"#;
+        let model = r#"{"type":"title","title":"Server port","by":"model"}"#;
+        let newer = r#"{"type":"title","title":"Port 8080","by":"model"}"#;
+        let person = r#"{"type":"title","title":"mine"}"#;
+        assert_eq!(title(&[words, model]).as_deref(), Some("Server port"));
+        assert_eq!(title(&[words, model, newer]).as_deref(), Some("Port 8080"));
+        assert_eq!(title(&[words, model, person, newer]).as_deref(), Some("mine"));
+        assert_eq!(title(&[person, words]).as_deref(), Some("mine"));
     }
 }

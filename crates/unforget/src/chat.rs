@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 use unforget_agent::guard::Agent;
 use unforget_agent::host::Host;
 use unforget_agent::model::Model;
-use unforget_agent::model::anthropic::{Anthropic, Options};
+use unforget_agent::model::anthropic::{Anthropic, Credential, Options};
 use unforget_agent::model::offline::Offline;
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::Toolbox;
+use unforget_agent::tools::{Toolbox, Workspace};
 use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::key::Key;
-use unforget_core::medium::{Medium as _, Os, read_small};
+use unforget_core::medium::{Os, read_small};
 use unforget_core::session::Session;
 use unforget_core::store::OnMissing;
 
@@ -27,8 +27,8 @@ use crate::commands::Context;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Outcome, Result};
 
-mod bar;
 mod banner;
+mod bar;
 mod oneshot;
 mod repl;
 mod slash;
@@ -94,8 +94,9 @@ fn open(context: &Context, args: &cli::Chat, key: &Key) -> Result<Session> {
 impl<'a> Chat<'a> {
     fn new(context: &'a Context, config: Config, session: Session) -> Result<Self> {
         let workspace = std::path::absolute(&config.workspace)?;
-        let tools = unforget_agent::tools::standard(&workspace, &context.home, context.store.source().clone())
+        let confined = Workspace::open(&workspace, &context.home)
             .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", workspace.display())))?;
+        let tools = unforget_agent::tools::standard(confined, context.store.source().clone());
         let settings = settings(&config)?;
         let model = model(&config)?;
         let mut allowed = Allowed::default();
@@ -125,11 +126,8 @@ fn drive(
     abort: &CancellationToken,
 ) -> Result<TurnEnd> {
     runtime.block_on(async {
-        let (mut interrupt, mut terminate, mut hangup) = (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        );
+        let (mut interrupt, mut terminate, mut hangup) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
         let turn = run_turn(session, input, agent, tools, host, abort);
         tokio::pin!(turn);
         let mut quit = false;
@@ -174,7 +172,7 @@ fn model(config: &Config) -> Result<Box<dyn Model>> {
     let Some(key) = config.api_key.clone().filter(|_| config.model != "offline") else {
         return Ok(Box::new(Offline::new(config.window.min(OFFLINE_WINDOW))));
     };
-    let mut options = Options::new(key, &config.model, config.window);
+    let mut options = Options::new(Credential::Key(key), &config.model, config.window);
     options.base_url.clone_from(&config.base_url);
     let model = Anthropic::new(options).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Box::new(model))
@@ -214,7 +212,9 @@ impl From<unforget_agent::Error> for Failure {
             unforget_agent::Error::Model(error) => {
                 let failure = Failure::new(error.to_string());
                 match error {
-                    ModelError::Denied { .. } => failure.hint("check ANTHROPIC_API_KEY; `unforget config` tells what is set"),
+                    ModelError::Denied { .. } => {
+                        failure.hint("check ANTHROPIC_API_KEY; `unforget config` tells what is set")
+                    }
                     ModelError::Unreachable { .. } => {
                         failure.hint("check the network and ANTHROPIC_BASE_URL; your words are saved")
                     }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unforget_core::log::Durability;
 
+use crate::config::flags::Flags;
+
 /// Conversations with LLM agents that survive a restart, a crash, a full disk, a second window and a new machine.
 ///
 /// A session is one file of JSON lines that you can `cat`, `grep` and `tail -f`. REF names a session: its id or the
@@ -27,6 +29,14 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Talk, and go on where you stopped (what the program does without a command)
+    ///
+    /// The conversation of the key goes on; the first time, a new one begins. Without ANTHROPIC_API_KEY a small model that is built in
+    /// answers, so that everything can be tried. Tools that change something ask first.
+    ///
+    /// With `-p` one prompt is answered and the program ends: the answer is on stdout, everything else on stderr, and
+    /// what comes in on stdin is added to the prompt. `--json` prints events, one object a line.
+    Chat(Chat),
     /// List the sessions, most recently used first
     #[command(visible_alias = "ls")]
     Sessions(Sessions),
@@ -55,6 +65,8 @@ pub(crate) enum Command {
     Append(Append),
     /// Check everything in the store; changes nothing without `--fix`
     Doctor(Doctor),
+    /// Show the settings and where they come from, or change them in the file
+    Config(Configuration),
     /// Print a completion script: `unforget completions bash > ~/.local/share/bash-completion/completions/unforget`
     Completions {
         /// The shell
@@ -65,6 +77,24 @@ pub(crate) enum Command {
         /// The command; the page of the whole program if none is given
         command: Option<String>,
     },
+}
+
+#[derive(Debug, Args, Default)]
+pub(crate) struct Chat {
+    /// Answer this and end; `-` reads it from stdin
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
+    /// Go on in this session
+    #[arg(short, long, value_name = "REF", conflicts_with = "new")]
+    pub(crate) session: Option<String>,
+    /// Begin a new session for the key
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// A name to find the new session by
+    #[arg(long, requires = "new")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
 }
 
 #[derive(Debug, Args, Default)]
@@ -158,6 +188,34 @@ pub(crate) struct Doctor {
     /// Put right what can be put right without losing a byte
     #[arg(long)]
     pub(crate) fix: bool,
+}
+
+/// Flags win over the environment, the environment over the file, the file over what is built in. The file is
+/// $XDG_CONFIG_HOME/unforget/config.toml, or the one that $UNFORGET_CONFIG names.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Configuration {
+    #[command(subcommand)]
+    pub(crate) change: Option<Change>,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Change {
+    /// Write a setting into the file
+    Set {
+        /// The setting
+        name: String,
+        /// Its value; several names are separated by commas
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Remove a setting from the file
+    Unset {
+        /// The setting
+        name: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

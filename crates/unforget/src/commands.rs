@@ -18,12 +18,14 @@ use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Listing, Store};
 use unforget_core::{Error, blob::Blobs};
 
-use crate::cli::{Cli, Command, Sessions};
+use crate::chat;
+use crate::cli::{Chat, Cli, Command};
 use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
 use crate::{home, screen};
 
 mod append;
+mod config;
 pub(crate) mod conversation;
 mod doctor;
 mod export;
@@ -64,6 +66,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
             clap_mangen::Man::new(page).render(&mut std::io::stdout())?;
             return Ok(Outcome::Done);
         }
+        Some(Command::Config(configuration)) => return config::run(&configuration, cli.json),
         other => other,
     };
     let home = home::directory(cli.home)?;
@@ -74,7 +77,8 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let store = home::store(home.clone(), durability);
     let context = Context { store, home, json: cli.json };
     match command {
-        None => sessions::run(&context, &Sessions::default()),
+        None => chat::run(&context, &Chat::default()),
+        Some(Command::Chat(args)) => chat::run(&context, &args),
         Some(Command::Sessions(sessions)) => sessions::run(&context, &sessions),
         Some(Command::Show(show)) => show::run(&context, &show),
         Some(Command::Tail(tail)) => tail::run(&context, &tail),
@@ -85,7 +89,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Export(export)) => export::run(&context, &export),
         Some(Command::Append(append)) => append::run(&context, &append),
         Some(Command::Doctor(doctor)) => doctor::run(&context, &doctor),
-        Some(Command::Completions { .. } | Command::Man { .. }) => Ok(Outcome::Done),
+        Some(Command::Completions { .. } | Command::Man { .. } | Command::Config(_)) => Ok(Outcome::Done),
     }
 }
 

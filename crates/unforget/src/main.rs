@@ -7,10 +7,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+mod chat;
 mod cli;
 mod commands;
+mod config;
+mod editor;
 mod failure;
 mod home;
+mod markdown;
 mod progress;
 mod screen;
 

@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn the_bar_fills_and_says_where_the_number_comes_from() {
-        let gauge = Gauge { tokens: 95_000, measured: 90_000, estimated: 5000, messages: 12, scale: 1000, ..Gauge::default() };
+        let gauge =
+            Gauge { tokens: 95_000, measured: 90_000, estimated: 5000, messages: 12, scale: 1000, ..Gauge::default() };
         let plain: Vec<String> =
             lines(&gauge, 200_000).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         assert_eq!(plain[0], "  Context usage: ~95,000 / 200,000 tokens");

@@ -31,7 +31,8 @@ pub(crate) fn prompt(args: &cli::Chat) -> Result<Option<String>> {
         let mut bytes = Vec::new();
         stdin.lock().take(MAX_STDIN + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_STDIN {
-            return Err(Failure::usage("stdin has more than 8 MB").hint("put it into a file and let the model read parts of it"));
+            return Err(Failure::usage("stdin has more than 8 MB")
+                .hint("put it into a file and let the model read parts of it"));
         }
         let text = String::from_utf8(bytes).map_err(|_| Failure::usage("stdin is not UTF-8 text"))?;
         if prompt == "-" {
@@ -52,7 +53,10 @@ pub(crate) fn run(chat: &mut Chat<'_>, prompt: &str) -> Result<Outcome> {
     let mut host = Plain::new(json, std::mem::take(&mut chat.allowed));
     if json {
         let (id, key) = (quote(chat.session.id().as_str()), quote(&chat.session.key().to_string()));
-        host.event(&format!("{{\"event\":\"session\",\"id\":{id},\"key\":{key},\"model\":{}}}", quote(chat.model.name())));
+        host.event(&format!(
+            "{{\"event\":\"session\",\"id\":{id},\"key\":{key},\"model\":{}}}",
+            quote(chat.model.name())
+        ));
     }
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
     let input = Input::Words(prompt);

@@ -27,6 +27,9 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
         }
     }
     loop {
+        if let Some(trouble) = editor.trouble() {
+            chat.context.tell(&format!("note: {trouble}"))?;
+        }
         let completions = completions(chat);
         let prompt = prompt(chat);
         let line = match editor.read(&prompt, &completions)? {
@@ -39,8 +42,8 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
             editor::Input::End => break,
         };
         let after = match editor::split(&line) {
-            Some((command, argument)) => slash::run(chat, &mut editor, &command, &argument)?,
-            None => match editor::words(&line).trim() {
+            Some((command, argument)) => slash::run(chat, &mut editor, &command, argument)?,
+            None => match editor::text(&line).trim() {
                 "" => After::GoOn,
                 words => turn(chat, &mut editor, Input::Words(words))?,
             },
@@ -48,9 +51,6 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
         if after == After::Quit {
             break;
         }
-    }
-    for note in editor.close() {
-        chat.context.tell(&format!("note: {note}"))?;
     }
     writeln!(anstream::stdout(), "Bye. `unforget` goes on where you stopped.")?;
     Ok(Outcome::Done)

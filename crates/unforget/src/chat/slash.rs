@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio_util::sync::CancellationToken;
 use unforget_agent::compact;
 use unforget_agent::turn::Input;
@@ -17,25 +19,25 @@ use crate::screen;
 
 /// What there is, in the order of the help.
 pub(crate) const COMMANDS: [(&str, &str); 19] = [
-    ("/help", "this list"),
-    ("/new", "[label]  start a new conversation"),
-    ("/sessions", "list the conversations (also /list)"),
-    ("/switch", "<key, id, label or the beginning of one>  go on in another one"),
-    ("/history", "[count]  show this conversation"),
-    ("/context", "how full the context window is"),
-    ("/compact", "[instructions]  summarise the older part"),
-    ("/undo-compact", "bring back what the last compaction replaced"),
-    ("/pin", "[record | off record]  keep words through every compaction"),
-    ("/retry", "answer the last message again"),
-    ("/copy", "copy the last answer to the clipboard"),
-    ("/title", "[text]  show or set the title"),
-    ("/model", "[name]  show or change the model"),
-    ("/delete", "<ref>  move a conversation to the trash"),
-    ("/undelete", "<ref>  bring it back"),
-    ("/tools", "what the model can do, and what it may do unasked"),
-    ("/list", "the same as /sessions"),
-    ("/quit", "leave (also quit, exit, Ctrl-D)"),
-    ("/exit", "the same as /quit"),
+    ("help", "this list"),
+    ("new", "[label]  start a new conversation"),
+    ("sessions", "list the conversations (also /list)"),
+    ("switch", "<key, id, label or the beginning of one>  go on in another one"),
+    ("history", "[count]  show this conversation"),
+    ("context", "how full the context window is"),
+    ("compact", "[instructions]  summarise the older part"),
+    ("undo-compact", "bring back what the last compaction replaced"),
+    ("pin", "[record | off record]  keep words through every compaction"),
+    ("retry", "answer the last message again"),
+    ("copy", "copy the last answer to the clipboard"),
+    ("title", "[text]  show or set the title"),
+    ("model", "[name]  show or change the model"),
+    ("delete", "<ref>  move a conversation to the trash"),
+    ("undelete", "<ref>  bring it back"),
+    ("tools", "what the model can do, and what it may do unasked"),
+    ("list", "the same as /sessions"),
+    ("quit", "leave (also quit, exit, Ctrl-D)"),
+    ("exit", "the same as /quit"),
 ];
 
 /// What comes after a command.
@@ -63,27 +65,29 @@ pub(crate) fn run(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argum
 
 fn dispatch(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &str) -> Result<After> {
     match command {
-        "/help" => help()?,
-        "/quit" | "/exit" => return Ok(After::Quit),
-        "/new" => new(chat, argument)?,
-        "/sessions" | "/list" => list(chat)?,
-        "/switch" => switch(chat, argument)?,
-        "/history" => history(chat, argument)?,
-        "/context" => context(chat)?,
-        "/compact" => compact(chat, editor, argument)?,
-        "/undo-compact" => undo(chat)?,
-        "/pin" => pin(chat, argument)?,
-        "/retry" => return retry(chat, editor),
-        "/copy" => copy(chat)?,
-        "/title" => title(chat, argument)?,
-        "/model" => change_model(chat, argument)?,
-        "/delete" => delete(chat, argument)?,
-        "/undelete" => undelete(chat, argument)?,
-        "/tools" => tools(chat)?,
+        "help" => help()?,
+        "quit" | "exit" => return Ok(After::Quit),
+        "new" => new(chat, argument)?,
+        "sessions" | "list" => list(chat)?,
+        "switch" => switch(chat, argument)?,
+        "history" => history(chat, argument)?,
+        "context" => context(chat)?,
+        "compact" => compact(chat, editor, argument)?,
+        "undo-compact" => undo(chat)?,
+        "pin" => pin(chat, argument)?,
+        "retry" => return retry(chat, editor),
+        "copy" => copy(chat)?,
+        "title" => title(chat, argument)?,
+        "model" => change_model(chat, argument)?,
+        "delete" => delete(chat, argument)?,
+        "undelete" => undelete(chat, argument)?,
+        "tools" => tools(chat)?,
         other => {
-            let failure = Failure::usage(format!("unknown command: {other}"));
+            let failure = Failure::usage(format!("unknown command: /{}", screen::one_line(other)));
             return Err(match editor::unknown_command(other, &COMMANDS) {
-                Some(like) => failure.hint(format!("did you mean {like}? (/help lists all; // sends text that begins with /)")),
+                Some(like) => {
+                    failure.hint(format!("did you mean /{like}? (/help lists all; // sends text that begins with /)"))
+                }
                 None => failure.hint("/help lists all; // sends text that begins with /"),
             });
         }
@@ -98,8 +102,8 @@ fn say(text: &str) -> Result<()> {
 
 fn help() -> Result<()> {
     say("Commands:")?;
-    for (name, help) in COMMANDS.iter().filter(|(name, _)| !matches!(*name, "/list" | "/exit")) {
-        say(&format!("  {} {help}", screen::pad(name, 14)))?;
+    for (name, help) in COMMANDS.iter().filter(|(name, _)| !matches!(*name, "list" | "exit")) {
+        say(&format!("  /{} {help}", screen::pad(name, 14)))?;
     }
     say("A line that ends in \\ goes on; so does an open ``` block. Ctrl-C aborts an answer.")
 }
@@ -120,8 +124,9 @@ fn list(chat: &Chat<'_>) -> Result<()> {
 
 fn switch(chat: &mut Chat<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(Failure::usage("which one? /switch <key, id, label or the beginning of one>")
-            .hint("/sessions lists them"));
+        return Err(
+            Failure::usage("which one? /switch <key, id, label or the beginning of one>").hint("/sessions lists them")
+        );
     }
     let entry = chat.context.resolve(name)?;
     if entry.row.id == chat.session.id().as_str() {
@@ -253,7 +258,7 @@ fn copy(chat: &Chat<'_>) -> Result<()> {
         said.filter(|said| said.who == "Assistant").map(|said| said.text).next()
     })?;
     let Some(answer) = answer else { return say("There is no answer yet.") };
-    let encoded = unforget_core::json::base64(answer.as_bytes());
+    let encoded = BASE64.encode(answer.as_bytes());
     let mut out = std::io::stdout().lock();
     if std::io::IsTerminal::is_terminal(&out) {
         write!(out, "\u{1b}]52;c;{encoded}\u{7}")?;
@@ -277,7 +282,9 @@ fn title(chat: &mut Chat<'_>, text: &str) -> Result<()> {
 fn change_model(chat: &mut Chat<'_>, name: &str) -> Result<()> {
     if !name.is_empty() {
         if name != "offline" && chat.config.api_key.is_none() {
-            return Err(Failure::usage("there is no key for another model").hint("set ANTHROPIC_API_KEY and start again"));
+            return Err(
+                Failure::usage("there is no key for another model").hint("set ANTHROPIC_API_KEY and start again")
+            );
         }
         let before = std::mem::replace(&mut chat.config.model, name.to_owned());
         match model(&chat.config) {

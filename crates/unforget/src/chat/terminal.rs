@@ -52,6 +52,8 @@ pub(crate) struct Terminal<'a> {
     abort: CancellationToken,
     renderer: Option<Renderer>,
     spinner: Option<ProgressBar>,
+    /// Whether the guard has told already how its work is undone.
+    told_undo: bool,
     /// Whether words of the model stand on the current line.
     speaking: bool,
     /// Why the screen cannot be written to, if it cannot.
@@ -61,7 +63,7 @@ pub(crate) struct Terminal<'a> {
 impl<'a> Terminal<'a> {
     /// Without an editor nobody is there to be asked.
     pub(crate) fn new(editor: Option<&'a mut Editor>, allowed: &'a mut Allowed, abort: CancellationToken) -> Self {
-        Self { editor, allowed, abort, renderer: None, spinner: None, speaking: false, broken: None }
+        Self { editor, allowed, abort, renderer: None, spinner: None, told_undo: false, speaking: false, broken: None }
     }
 
     fn print(&mut self, text: &str) {
@@ -171,7 +173,10 @@ impl Host for Terminal<'_> {
             Notice::Guard(line) => {
                 let blue = AnsiColor::Blue.on_default();
                 let line = screen::one_line(line);
-                self.line(&format!("  {blue}[guard] {line} (/undo-compact undoes it){blue:#}"));
+                self.line(&format!("  {blue}[guard] {line}{blue:#}"));
+                if line.contains("->") && !std::mem::replace(&mut self.told_undo, true) {
+                    self.line(&format!("  {blue}        /undo-compact undoes it, /context shows the window{blue:#}"));
+                }
             }
             Notice::Saved { .. } => self.quiet(),
             _ => {}

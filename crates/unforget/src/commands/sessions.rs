@@ -82,7 +82,8 @@ pub(crate) fn table(
             (None, None) => String::new(),
         };
         let here = (current == Some(row.id.as_str())).then(|| "<- here".to_owned());
-        let remark = remark(row).or(here).map(|remark| screen::fit(&screen::one_line(&remark), room)).unwrap_or_default();
+        let remark =
+            remark(row).or(here).map(|remark| screen::fit(&screen::one_line(&remark), room)).unwrap_or_default();
         let title_room = room.saturating_sub(remark.width() + 2 * usize::from(!remark.is_empty())).max(1);
         let title = screen::fit(&screen::one_line(&name), title_room);
         let key = screen::fit(&screen::one_line(&key(row)), key_width);

@@ -173,6 +173,8 @@ fn a_transcript_anywhere_can_be_shown_by_its_path() {
 fn stored_text_cannot_drive_the_terminal() {
     let home = Home::new();
     let id = home.conversation("main:cli:user", &["a\\u001b[2Jb\\u202ec\\u009b"]);
+    // A title that is made here has none of these; one that was given has what it was given.
+    assert_eq!(home.feed(&["append", &id], "{\"type\":\"title\",\"title\":\"a\\u001b[2Jb\\u202ec\\u009b\"}\n").code, 0);
     for args in [vec!["show", &id], vec!["sessions"], vec!["tail", &id], vec!["show", &id, "--markdown"]] {
         let out = home.ok(&args);
         assert!(out.contains("a␛[2Jb<U+202E>c<U+009B>"), "{args:?}: {out:?}");

@@ -8,6 +8,7 @@
 )]
 
 mod commands;
+mod config;
 mod errors;
 mod import;
 mod kill;

@@ -1,0 +1,237 @@
+//! The one table of settings, and what each kind of value looks like.
+//!
+//! A setting is a line of [`SETTINGS`]: everything that knows settings by name reads it there, so that a new one needs a
+//! line and a field, and the help cannot differ from what is done.
+
+use std::path::PathBuf;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use toml_edit::Item;
+use unforget_core::key::Key;
+
+/// Something that can be set.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Its name in the file.
+    pub(crate) name: &'static str,
+    /// What its values look like.
+    pub(crate) kind: Kind,
+    /// The flag that sets it; none for what must not be seen in a list of processes.
+    pub(crate) flag: Option<&'static str>,
+    /// The environment variable that sets it.
+    pub(crate) variable: &'static str,
+    /// What it is otherwise.
+    pub(crate) default: Option<&'static str>,
+    /// What it does, in one line.
+    pub(crate) help: &'static str,
+}
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any text with something in it.
+    Text,
+    /// Text that nobody sees.
+    Secret,
+    /// An address of a server.
+    Address,
+    /// A whole number within these bounds.
+    Number(u64, u64),
+    /// A part of one, within these bounds in percent.
+    Fraction(u8, u8),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// One of these words, or a number of at least this.
+    ChoiceOrNumber(&'static [&'static str], u64),
+    /// Names.
+    List,
+    /// A file or a folder.
+    Path,
+    /// The key of a session.
+    SessionKey,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Secret(Hidden),
+    Number(u64),
+    Fraction(f64),
+    List(Vec<String>),
+    Path(PathBuf),
+}
+
+/// A secret as a value among others: two are equal if they say the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Hidden(pub(crate) SecretString);
+
+impl PartialEq for Hidden {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.expose_secret() == other.0.expose_secret()
+    }
+}
+
+const fn setting(
+    name: &'static str,
+    kind: Kind,
+    [flag, variable]: [&'static str; 2],
+    default: Option<&'static str>,
+    help: &'static str,
+) -> Setting {
+    let flag = if flag.is_empty() { None } else { Some(flag) };
+    Setting { name, kind, flag, variable, default, help }
+}
+
+/// Everything that can be set.
+#[rustfmt::skip]
+pub(crate) static SETTINGS: [Setting; 16] = [
+    setting("model", Kind::Text, ["--model", "MODEL_ID"], Some("claude-sonnet-4-5"), "The model that answers"),
+    setting("base_url", Kind::Address, ["--base-url", "ANTHROPIC_BASE_URL"], Some("https://api.anthropic.com"), "Where the API is"),
+    setting("api_key", Kind::Secret, ["", "ANTHROPIC_API_KEY"], None, "The API's key; better in the environment than in the file, and never printed"),
+    setting("max_tokens", Kind::Number(1, 1_000_000), ["--max-tokens", "UNFORGET_MAX_TOKENS"], Some("8096"), "How long an answer may be, in tokens"),
+    setting("window", Kind::Number(1_000, 100_000_000), ["--window", "UNFORGET_WINDOW"], None, "The model's context window, in tokens [default: 200000, or 1000000 for names that end in `[1m]`]"),
+    setting("thinking", Kind::ChoiceOrNumber(&["default", "adaptive"], 1_024), ["--thinking", "UNFORGET_THINKING"], Some("default"), "How the model thinks: `default`, `adaptive`, or a budget in tokens"),
+    setting("compact_at", Kind::Fraction(5, 99), ["--compact-at", "UNFORGET_COMPACT_AT"], Some("0.85"), "The part of the window at which a conversation is made smaller before a call"),
+    setting("keep_tokens", Kind::Number(0, 100_000_000), ["--keep-tokens", "UNFORGET_KEEP_TOKENS"], None, "How much of the newest conversation a compaction keeps, in tokens"),
+    setting("allow", Kind::List, ["--allow", "UNFORGET_ALLOW"], Some(""), "Tools that run without a question, separated by commas"),
+    setting("workspace", Kind::Path, ["--workspace", "UNFORGET_WORKSPACE"], Some("."), "The folder that tools work in"),
+    setting("key", Kind::SessionKey, ["--key", "UNFORGET_KEY"], Some("main:cli:user"), "The key of the session that is continued"),
+    setting("system", Kind::Text, ["--system", "UNFORGET_SYSTEM"], None, "The system prompt"),
+    setting("system_file", Kind::Path, ["--system-file", "UNFORGET_SYSTEM_FILE"], None, "A file with the system prompt"),
+    setting("titles", Kind::Choice(&["local", "model"]), ["--titles", "UNFORGET_TITLES"], Some("local"), "Who makes titles: this program (`local`) or the `model`"),
+    setting("max_steps", Kind::Number(1, 10_000), ["--max-steps", "UNFORGET_MAX_STEPS"], Some("100"), "How often tools may run in one turn"),
+    setting("tool_output", Kind::Number(256, 16_777_216), ["--tool-output", "UNFORGET_TOOL_OUTPUT"], Some("16384"), "How much of a tool's output the model sees, in bytes"),
+];
+
+/// The setting of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// The setting whose name is most like this one, if one is like it at all.
+pub(crate) fn nearest(name: &str) -> Option<&'static Setting> {
+    let name = name.to_lowercase().replace('-', "_");
+    let distance = |setting: &&Setting| edits(&name, setting.name);
+    SETTINGS.iter().min_by_key(distance).filter(|setting| distance(setting) <= 1 + setting.name.len() / 4)
+}
+
+/// How many characters must be changed, added or left out to make one word of the other.
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+impl Kind {
+    /// The value that a text says; otherwise, what would be right.
+    pub(crate) fn read(self, text: &str) -> Result<Value, String> {
+        let text = if matches!(self, Kind::Text | Kind::Path) { text } else { text.trim() };
+        let number = || text.replace('_', "").parse::<u64>().ok();
+        let value = match self {
+            Kind::Text => Some(Value::Text(text.to_owned())).filter(|_| !text.trim().is_empty()),
+            Kind::Secret => Some(Value::Secret(Hidden(text.into()))).filter(|_| is_word(text)),
+            Kind::Address => Some(Value::Text(text.trim_end_matches('/').to_owned())).filter(|_| is_address(text)),
+            Kind::Number(least, most) => number().filter(|n| (least..=most).contains(n)).map(Value::Number),
+            Kind::Fraction(least, most) => {
+                let bounds = f64::from(least) / 100.0..=f64::from(most) / 100.0;
+                text.parse().ok().filter(|part| bounds.contains(part)).map(Value::Fraction)
+            }
+            Kind::Choice(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
+            Kind::ChoiceOrNumber(words, least) => match number() {
+                Some(number) => (number >= least && number <= u64::from(u32::MAX)).then_some(Value::Number(number)),
+                None => words.contains(&text).then(|| Value::Text(text.to_owned())),
+            },
+            Kind::List => {
+                let names = text.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+                Some(Value::List(names))
+            }
+            Kind::Path => Some(Value::Path(text.into())).filter(|_| !text.is_empty()),
+            Kind::SessionKey => text.parse::<Key>().ok().map(|key| Value::Text(key.to_string())),
+        };
+        value.filter(|_| !text.contains('\0')).ok_or_else(|| self.right())
+    }
+
+    /// The value in a file; otherwise, what would be right.
+    pub(crate) fn take(self, item: &Item) -> Result<Value, String> {
+        let number = item.as_integer().map(|number| number.to_string());
+        match self {
+            Kind::Number(..) => number.ok_or_else(|| self.right()).and_then(|text| self.read(&text)),
+            Kind::Fraction(..) => match item.as_float() {
+                Some(part) => self.read(&part.to_string()),
+                None => Err(self.right()),
+            },
+            Kind::List => {
+                let names = item.as_array().map(|array| array.iter().map(|name| name.as_str().map(str::to_owned)));
+                names.and_then(Iterator::collect).map(Value::List).ok_or_else(|| self.right())
+            }
+            Kind::ChoiceOrNumber(..) if number.is_some() => self.read(&number.unwrap_or_default()),
+            _ => item.as_str().ok_or_else(|| self.right()).and_then(|text| self.read(text)),
+        }
+    }
+
+    /// What a value must be.
+    fn right(self) -> String {
+        let words = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ");
+        match self {
+            Kind::Text => "a text with something in it".to_owned(),
+            Kind::Secret => "a key without blanks".to_owned(),
+            Kind::Address => "an address that begins with https:// or http://".to_owned(),
+            Kind::Number(least, most) => format!("a whole number from {least} to {most}"),
+            Kind::Fraction(least, most) => {
+                format!("a number from {} to {}", f64::from(least) / 100.0, f64::from(most) / 100.0)
+            }
+            Kind::Choice(choices) => words(choices),
+            Kind::ChoiceOrNumber(choices, least) => {
+                format!("{}, or a whole number of at least {least}", words(choices))
+            }
+            Kind::List => "a list of names: [\"one\", \"two\"]".to_owned(),
+            Kind::Path => "a path".to_owned(),
+            Kind::SessionKey => "a session key such as \"main:cli:user\"".to_owned(),
+        }
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+fn is_address(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    is_word(text) && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || c == '['))
+}
+
+impl Value {
+    /// The value as people see it; a secret says only that it is there.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::Secret(_) => "set".to_owned(),
+            Value::Number(number) => number.to_string(),
+            Value::Fraction(part) => part.to_string(),
+            Value::List(names) => names.join(", "),
+            Value::Path(path) => path.display().to_string(),
+        }
+    }
+
+    /// The value for a file.
+    pub(crate) fn to_toml(&self) -> toml_edit::Value {
+        match self {
+            Value::Text(text) => text.as_str().into(),
+            Value::Secret(secret) => secret.0.expose_secret().into(),
+            // A number from the table's bounds fits; one that does not could not be read either.
+            Value::Number(number) => i64::try_from(*number).unwrap_or(i64::MAX).into(),
+            Value::Fraction(part) => (*part).into(),
+            Value::List(names) => names.iter().map(String::as_str).collect(),
+            Value::Path(path) => path.to_string_lossy().as_ref().into(),
+        }
+    }
+}
