@@ -334,7 +334,7 @@ fn tools(chat: &Chat<'_>) -> Result<()> {
             (true, true) => "allowed",
             (true, false) => "asks first",
         };
-        say(&format!("{} {how}", screen::pad(name, 18)).trim_end().to_owned())?;
+        say(format!("{} {how}", screen::pad(name, 18)).trim_end())?;
     }
     Ok(())
 }
