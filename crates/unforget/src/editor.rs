@@ -106,7 +106,7 @@ impl Editor {
 
     fn load_history(&mut self) {
         let (Some(path), Typed::ByPerson) = (&self.history_file, self.typed) else { return };
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let loaded = Os::new(folder.to_owned()).create_dir(Path::new("")).map_err(ReadlineError::from);
         match loaded.and_then(|()| self.inner.load_history(path)) {
             Ok(()) => {}

@@ -5,21 +5,23 @@
 //! yet is kept back, and never more than a few hundred bytes of it (a table: until it ends).
 //!
 //! The work is divided. [`line`] says what a line begins with, [`element`] what a mark inside a paragraph means,
-//! [`inline`] writes paragraphs, [`table`] draws tables, and [`page`] puts words onto lines. This module decides
-//! which block is open. It keeps the line feeds of a paragraph: models do not wrap their lines, so where one ends
-//! its author wanted it to.
+//! [`inline`] writes paragraphs, [`table`] draws tables, [`page`] puts words onto lines, and [`ink`] colours them.
+//! This module decides which block is open. It keeps the line feeds of a paragraph: models do not wrap their lines,
+//! so where one ends its author wanted it to.
 //!
 //! A model's text is data: whatever could act on the terminal is made visible by [`page`]. HTML is shown as it is.
 
 mod element;
+mod ink;
 mod inline;
 mod line;
 mod page;
 mod table;
 
+use ink::{Ink, inked};
 use inline::Inline;
 use line::{Beginning, Block, Container, Line};
-use page::{Ink, Margin, Page};
+use page::{Margin, Page};
 use table::Table;
 
 /// Columns that code is moved in by.
@@ -278,7 +280,7 @@ impl Renderer {
     }
 
     fn rule(&mut self, stroke: &str) {
-        let rule = page::inked(&stroke.repeat(self.page.room()), Ink::DIM, self.page.style);
+        let rule = inked(&stroke.repeat(self.page.room()), Ink::DIM, self.page.style);
         self.page.end_line();
         self.page.ready(&rule);
     }

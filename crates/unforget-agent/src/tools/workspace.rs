@@ -226,6 +226,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_kernel_refuses_what_leaves_the_root() {
+        let scene = crate::tools::tests::Scene::new();
+        scene.write("a/b/file", "");
+        symlink("a", scene.path("inside")).unwrap();
+        symlink("../outside", scene.path("out")).unwrap();
+        symlink(scene.path("a"), scene.path("absolute")).unwrap();
+        let root = rustix::fs::open(scene.root(), FOLDER, Mode::empty()).unwrap();
+        assert!(beneath(&root, Path::new("inside/b/../../a")).is_ok());
+        for path in ["..", "a/../../outside", "/", "out", "inside/../out", "absolute"] {
+            assert!(matches!(beneath(&root, Path::new(path)), Err(PathError::Outside)), "{path}");
+        }
+    }
+
+    #[test]
     fn without_openat2_links_and_parents_are_refused() {
         let scene = crate::tools::tests::Scene::new();
         scene.write("a/b/file", "");

@@ -4,6 +4,7 @@
 //! reads plain lines and asks nobody.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Arc, LazyLock};
 
 use tokio_util::sync::CancellationToken;
 use unforget_agent::turn::{Input, State};
@@ -117,16 +118,17 @@ fn prompt(chat: &Chat<'_>) -> String {
 }
 
 fn completions(chat: &Chat<'_>) -> Completions {
-    let mut sessions = Vec::new();
-    // Without a list there is nothing to complete, which is no reason to stop.
-    if let Ok(listing) = chat.context.store.list() {
-        for entry in &listing.entries {
-            sessions.extend(entry.row.key.clone());
-            sessions.extend(entry.row.label.clone());
-            sessions.push(entry.row.id.clone());
+    let store = chat.context.store.clone();
+    let names = move || {
+        // Without a list there is nothing to complete, which is no reason to stop.
+        let entries = store.list().map(|listing| listing.entries).unwrap_or_default();
+        let mut names = Vec::new();
+        for row in entries.into_iter().map(|entry| entry.row) {
+            names.extend(row.key.into_iter().chain(row.label).chain([row.id]));
         }
-    }
-    sessions.sort();
-    sessions.dedup();
-    Completions { commands: slash::COMMANDS.to_vec(), sessions }
+        names.sort();
+        names.dedup();
+        names
+    };
+    Completions { commands: slash::COMMANDS.to_vec(), sessions: Arc::new(LazyLock::new(Box::new(names))) }
 }

@@ -37,6 +37,7 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
                 count => format!(" ({count} in the trash: `unforget sessions --deleted`)"),
             };
             writeln!(out, "No sessions yet in {}{deleted}.\n", screen::safe(&home.to_string()))?;
+            writeln!(out, "  unforget                talk: a conversation begins, and goes on next time")?;
             writeln!(
                 out,
                 "  unforget import PATH    take in sessions: a claw0 workspace, a .sessions folder or .jsonl files"

@@ -4,6 +4,7 @@
 //! Names are stored text: one that a terminal could obey is not offered.
 
 use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
@@ -16,13 +17,16 @@ use crate::screen;
 /// Commands whose argument is a session.
 const TAKE_SESSION: [&str; 3] = ["switch", "delete", "undelete"];
 
+/// Names that are looked up when they are first needed: there may be very many.
+pub(crate) type Names = Arc<LazyLock<Vec<String>, Box<dyn FnOnce() -> Vec<String> + Send>>>;
+
 /// What can be completed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Completions {
     /// Names without their slash, and help; the help of a command with an argument begins with it: `<session> …`.
     pub(crate) commands: Vec<(&'static str, &'static str)>,
     /// Keys, ids and labels.
-    pub(crate) sessions: Vec<String>,
+    pub(crate) sessions: Names,
 }
 
 impl Completions {
@@ -177,7 +181,9 @@ mod tests {
     fn completions() -> Completions {
         Completions {
             commands: vec![("switch", "<session> go on there"), ("sessions", "list them"), ("quit", "leave")],
-            sessions: vec!["work: 日本".to_owned(), "work two".to_owned(), "evil\u{1b}[2J".to_owned()],
+            sessions: Arc::new(LazyLock::new(Box::new(|| {
+                vec!["work: 日本".to_owned(), "work two".to_owned(), "evil\u{1b}[2J".to_owned()]
+            }))),
         }
     }
 

@@ -130,11 +130,11 @@ fn emphasis(text: &str, mark: char, before: char, more: More) -> Found<'_> {
     let mut unclosed = 0_u64;
     while at < text.len() {
         let rest = &text[at..];
-        let Some(found) = rest.find(|c| c == mark || matches!(c, '`' | '\\')) else { break };
+        let Some(found) = rest.find([mark, '`', '\\']) else { break };
         at += found;
         let rest = &text[at..];
-        if rest.starts_with('\\') {
-            at += 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
+        if let Some(escaped) = rest.strip_prefix('\\') {
+            at += 1 + escaped.chars().next().map_or(0, char::len_utf8);
             continue;
         }
         if rest.starts_with('`') {

@@ -6,7 +6,8 @@
 
 use super::Style;
 use super::element::{Element, HOLD, More, element, is_mark};
-use super::page::{Ink, Page};
+use super::ink::Ink;
+use super::page::Page;
 
 /// Emphasis within emphasis; what would go deeper is text.
 const DEPTH: usize = 6;

@@ -8,46 +8,18 @@
 //! Chinese and Japanese characters take two columns and may be parted, except that closing punctuation does not
 //! begin a line and opening brackets do not end one. Other words are parted only if they are longer than a line.
 
-use anstyle::AnsiColor;
 use unforget_core::json::needs_care;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::Style;
+use super::ink::Ink;
 use crate::screen;
 
 /// Narrower terminals are treated as this wide: the widest list marker and a wide character fit.
 const LEAST_COLUMNS: usize = 16;
 /// Tabs in code go to multiples of this.
 const TAB: usize = 4;
-
-/// How a character is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Ink {
-    pub(super) bold: bool,
-    pub(super) italic: bool,
-    pub(super) underlined: bool,
-    pub(super) struck: bool,
-    pub(super) dim: bool,
-    pub(super) code: bool,
-}
-
-impl Ink {
-    pub(super) const DIM: Self =
-        Self { bold: false, italic: false, underlined: false, struck: false, dim: true, code: false };
-
-    fn style(self) -> anstyle::Style {
-        let style = if self.code { AnsiColor::Cyan.on_default() } else { anstyle::Style::new() };
-        let when = |on: bool, effect| if on { effect } else { anstyle::Effects::new() };
-        style.effects(
-            when(self.bold, anstyle::Effects::BOLD)
-                | when(self.italic, anstyle::Effects::ITALIC)
-                | when(self.underlined, anstyle::Effects::UNDERLINE)
-                | when(self.struck, anstyle::Effects::STRIKETHROUGH)
-                | when(self.dim, anstyle::Effects::DIMMED),
-        )
-    }
-}
 
 /// What stands in the margin of the lines inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -361,17 +333,9 @@ impl Page {
             self.out.push_str(&anstyle::Reset.render().to_string());
         }
         if ink != Ink::default() {
-            self.out.push_str(&ink.style().render().to_string());
+            self.out.push_str(&ink.sequence().to_string());
         }
         self.ink = ink;
-    }
-}
-
-/// Text in an ink, by itself.
-pub(super) fn inked(text: &str, ink: Ink, style: Style) -> String {
-    match style {
-        Style::Plain => text.to_owned(),
-        Style::Coloured => format!("{}{text}{}", ink.style().render(), anstyle::Reset.render()),
     }
 }
 

@@ -4,11 +4,12 @@
 //! more columns than the page can hold, each row becomes a list of `heading: cell`. A table that is longer than
 //! [`HOLD`] bytes is drawn as far as it has come and goes on with the same columns.
 
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::UnicodeWidthStr;
 
 use super::Style;
+use super::ink::{Ink, inked};
 use super::inline;
-use super::page::{Ink, Page, inked};
+use super::page::Page;
 
 /// How much of a table is kept back.
 pub(super) const HOLD: usize = 32 * 1024;
@@ -201,7 +202,7 @@ fn lines(cell: &str, width: usize, ink: Ink, style: Style) -> Vec<String> {
 /// The columns of text with our own colours in it.
 fn shown_width(text: &str) -> usize {
     let mut parts = text.split('\u{1b}');
-    let first = parts.next().map_or(0, |part| part.width());
+    let first = parts.next().map_or(0, UnicodeWidthStr::width);
     first + parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| shown.width())).sum::<usize>()
 }
 

@@ -9,7 +9,7 @@ use crate::support::{Home, files};
 #[test]
 fn a_newcomer_is_told_what_to_do_and_nothing_is_created() {
     let home = Home::new();
-    let out = home.ok(&[]);
+    let out = home.ok(&["sessions"]);
     assert!(out.starts_with("No sessions yet in ") && out.contains("unforget import PATH"), "{out}");
     assert!(!home.path("home").exists());
 }
