@@ -21,6 +21,7 @@ use unforget_core::key::Key;
 use unforget_core::medium::{Os, read_small};
 use unforget_core::session::Session;
 use unforget_core::store::OnMissing;
+use unforget_core::summary::{self, Row};
 
 use crate::cli;
 use crate::commands::Context;
@@ -63,6 +64,7 @@ enum TurnEnd {
 
 pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     let config = config::load(&args.flags)?;
+    keep_to_ourselves()?;
     for note in &config.notes {
         context.tell(&format!("note: {note}"))?;
     }
@@ -75,6 +77,14 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
         }
         None => repl::run(&mut chat),
     }
+}
+
+/// Keeps other processes, those of the tools among them, from reading the key out of this one's memory or environment.
+fn keep_to_ourselves() -> Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(std::io::Error::from)?;
+    Ok(())
 }
 
 /// The session that was asked for.
@@ -107,6 +117,12 @@ impl<'a> Chat<'a> {
 
     fn agent(&self) -> Agent<'_> {
         Agent { model: self.model.as_ref(), settings: &self.settings }
+    }
+
+    /// What a list would say about the session.
+    fn row(&self) -> Result<Row> {
+        let (row, _) = summary::summarise(&self.session.reader()?, self.session.id().as_str())?;
+        Ok(row)
     }
 
     /// Goes on in another session.
@@ -172,7 +188,9 @@ fn model(config: &Config) -> Result<Box<dyn Model>> {
     let Some(key) = config.api_key.clone().filter(|_| config.model != "offline") else {
         return Ok(Box::new(Offline::new(config.window.min(OFFLINE_WINDOW))));
     };
-    let mut options = Options::new(Credential::Key(key), &config.model, config.window);
+    // The ending only says how large the window is.
+    let name = config.model.trim_end_matches(config::LARGE);
+    let mut options = Options::new(Credential::Key(key), name, config.window);
     options.base_url.clone_from(&config.base_url);
     let model = Anthropic::new(options).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Box::new(model))

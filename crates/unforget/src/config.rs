@@ -29,7 +29,7 @@ const WINDOW: u64 = 200_000;
 /// The same for models whose name ends in [`LARGE`].
 const LARGE_WINDOW: u64 = 1_000_000;
 /// What a model's name ends in that is asked with the large window.
-const LARGE: &str = "[1m]";
+pub(crate) const LARGE: &str = "[1m]";
 
 /// Where a value came from; a later one in this order wins over an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

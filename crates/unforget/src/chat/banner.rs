@@ -51,12 +51,11 @@ pub(crate) fn session(chat: &Chat<'_>, out: &mut impl std::io::Write) -> Result<
     let session = &chat.session;
     let key = screen::one_line(&session.key().to_string());
     writeln!(out, "  Session: {key} ({})", short_id(session.id().as_str()))?;
-    let row = chat.context.store.entry(session.id())?.map(|entry| entry.row);
-    let turns = row.as_ref().map_or(0, |row| row.turns);
+    let row = chat.row()?;
+    let turns = row.turns;
     if turns > 0 {
-        let title = row.as_ref().and_then(|row| row.title.clone()).unwrap_or_default();
-        let now_ms = chat.context.store.source().now_ms();
-        let ago = screen::ago(row.as_ref().and_then(|row| row.updated_ms), now_ms);
+        let title = row.title.unwrap_or_default();
+        let ago = screen::ago(row.updated_ms, chat.context.store.source().now_ms());
         let plural = if turns == 1 { "" } else { "s" };
         let green = AnsiColor::Green.on_default();
         writeln!(out, "  {green}Restored: {turns} previous turn{plural}{green:#} (last {ago})")?;

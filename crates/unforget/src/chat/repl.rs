@@ -92,7 +92,6 @@ pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -
             writeln!(out, "  {yellow}[stop_reason={}]{yellow:#}", screen::one_line(reason))?;
         }
     }
-    writeln!(out)?;
     drop(out);
     if ended.state == State::Done && chat.config.titles == Titles::Model {
         improve_title(chat)?;
@@ -102,8 +101,7 @@ pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -
 
 /// Asks the model for a title after the first turn.
 fn improve_title(chat: &mut Chat<'_>) -> Result<()> {
-    let turns = chat.context.store.entry(chat.session.id())?.map_or(0, |entry| entry.row.turns);
-    if turns != 1 {
+    if chat.row()?.turns != 1 {
         return Ok(());
     }
     let abort = CancellationToken::new();

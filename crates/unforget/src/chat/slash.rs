@@ -22,12 +22,12 @@ pub(crate) const COMMANDS: [(&str, &str); 19] = [
     ("help", "this list"),
     ("new", "[label]  start a new conversation"),
     ("sessions", "list the conversations (also /list)"),
-    ("switch", "<session>  go on in another: key, id, label, or the beginning of one"),
+    ("switch", "<session>  go on in another: key, id, label or prefix"),
     ("history", "[count]  show this conversation"),
     ("context", "how full the context window is"),
     ("compact", "[instructions]  summarise the older part"),
     ("undo-compact", "bring back what the last compaction replaced"),
-    ("pin", "[record]  keep words through every compaction (also: list, off N)"),
+    ("pin", "[record]  keep words through compactions (list, off N)"),
     ("retry", "answer the last message again"),
     ("copy", "copy the last answer to the clipboard"),
     ("title", "[text]  show or set the title"),
@@ -105,7 +105,8 @@ fn help() -> Result<()> {
     for (name, help) in COMMANDS.iter().filter(|(name, _)| !matches!(*name, "list" | "exit")) {
         say(&format!("  /{} {help}", screen::pad(name, 14)))?;
     }
-    say("A line that ends in \\ goes on; so does an open ``` block. Ctrl-C aborts an answer.")
+    say("A line that ends in \\ goes on, and so does an open ``` block; Alt-Enter, too.")?;
+    say("Ctrl-C aborts an answer. // sends text that begins with a slash.")
 }
 
 fn new(chat: &mut Chat<'_>, label: &str) -> Result<()> {
@@ -272,7 +273,7 @@ fn copy(chat: &Chat<'_>) -> Result<()> {
 
 fn title(chat: &mut Chat<'_>, text: &str) -> Result<()> {
     if text.is_empty() {
-        let title = chat.context.store.entry(chat.session.id())?.and_then(|entry| entry.row.title);
+        let title = chat.row()?.title;
         return say(&format!("Title: {}", title.map_or("(none)".to_owned(), |title| screen::one_line(&title))));
     }
     chat.session.append(&[Draft::title(text)])?;
