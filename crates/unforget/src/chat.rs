@@ -32,6 +32,7 @@ mod banner;
 mod bar;
 mod oneshot;
 mod repl;
+mod signals;
 mod slash;
 mod terminal;
 
@@ -53,6 +54,7 @@ pub(crate) struct Chat<'a> {
     tools: Toolbox,
     workspace: PathBuf,
     allowed: Allowed,
+    busy: signals::Busy,
 }
 
 /// How a turn came to its end.
@@ -111,8 +113,20 @@ impl<'a> Chat<'a> {
         let model = model(&config)?;
         let mut allowed = Allowed::default();
         allowed.by_setting.extend(config.allow.iter().cloned());
+        let busy = signals::listen()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { context, config, runtime, session, model, settings, tools: Toolbox::new(tools), workspace, allowed })
+        Ok(Self {
+            context,
+            config,
+            runtime,
+            session,
+            model,
+            settings,
+            tools: Toolbox::new(tools),
+            workspace,
+            allowed,
+            busy,
+        })
     }
 
     fn agent(&self) -> Agent<'_> {

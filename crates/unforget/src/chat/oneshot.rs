@@ -60,7 +60,9 @@ pub(crate) fn run(chat: &mut Chat<'_>, prompt: &str) -> Result<Outcome> {
     }
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
     let input = Input::Words(prompt);
+    let running = chat.busy.begin();
     let ended = drive(&chat.runtime, &mut chat.session, input, &agent, &chat.tools, &mut host, &abort);
+    drop(running);
     host.finish();
     if let Some(error) = host.broken.take() {
         return Err(error.into());

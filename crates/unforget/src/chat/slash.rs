@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio_util::sync::CancellationToken;
 use unforget_agent::compact;
 use unforget_agent::turn::Input;
+use unforget_core::history::Role;
 use unforget_core::record::{Body, Draft};
 use unforget_core::store::Listing;
 
@@ -236,17 +237,22 @@ fn pin(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
 
 fn retry(chat: &mut Chat<'_>, editor: &mut Editor) -> Result<After> {
     let limits = chat.agent().limits();
-    let (last, pending) = chat.session.view(&limits, |path, _| {
+    let (last, is_open) = chat.session.view(&limits, |path, _| {
         let last = path.records.iter().rev().find(|record| matches!(&record.body, Body::User { .. })).map(|r| r.n);
         let history = unforget_core::history::rebuild(path, &limits);
-        (last, history.pending.len())
+        // Words or results without an answer, or a question: the conversation only has to go on.
+        let waits = history.messages.last().is_some_and(|message| message.role == Role::User);
+        (last, waits || !history.pending.is_empty())
     })?;
-    let Some(last) = last else {
-        say("There is nothing to answer yet.")?;
-        return Ok(After::GoOn);
-    };
-    if pending == 0 && chat.session.head() != Some(last) {
-        chat.session.append(&[Draft::head(Some(last), "retry")])?;
+    match last {
+        _ if is_open => {}
+        Some(last) => {
+            chat.session.append(&[Draft::head(Some(last), "retry")])?;
+        }
+        None => {
+            say("There is nothing to answer again.")?;
+            return Ok(After::GoOn);
+        }
     }
     repl::turn(chat, editor, Input::Nothing)
 }
