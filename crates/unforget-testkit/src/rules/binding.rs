@@ -2,11 +2,12 @@
 //!
 //! A signature holds for one conversation: the system prompt, the tools and every message before its block. Thinking
 //! blocks and `cache_control` do not count, so cache breakpoints may move and old thinking may be left out. The hash is
-//! taken of parsed values, hence neither spacing nor, with serde_json's sorted map, the order of keys counts.
+//! taken of parsed values, hence neither spacing nor, with serde_json's sorted map, the order of keys counts, nor whether
+//! a text stands alone or in a list.
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::Rejection;
@@ -57,7 +58,7 @@ struct Prefix(Sha256);
 impl Prefix {
     fn of(system: Option<&Value>, tools: Option<&Value>) -> Self {
         let mut prefix = Self(Sha256::new());
-        prefix.push(system.unwrap_or(&Value::Null));
+        prefix.push(&as_blocks("content", system.cloned().unwrap_or(Value::Null)));
         prefix.push(tools.unwrap_or(&Value::Null));
         prefix
     }
@@ -76,10 +77,18 @@ fn bare(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let kept = members.iter().filter(|(name, _)| *name != "cache_control");
-            Value::Object(kept.map(|(name, member)| (name.clone(), bare(member))).collect())
+            Value::Object(kept.map(|(name, member)| (name.clone(), as_blocks(name, bare(member)))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().filter(|item| !is_thinking(item)).map(bare).collect()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// A text alone and a list with one text block say the same: clients go from one to the other to set a breakpoint.
+fn as_blocks(name: &str, value: Value) -> Value {
+    match value {
+        Value::String(text) if name == "content" => json!([{"type": "text", "text": text}]),
+        value => value,
     }
 }
 

@@ -250,3 +250,15 @@ fn parameters_are_held_against_the_model() {
         with(hello(), "tool_choice", json!({"type": "auto"})) => ACCEPTED,
     }
 }
+
+#[test]
+fn a_text_alone_and_in_a_list_are_the_same_prefix() {
+    let alone = json!({"system": "s", "messages": [{"role": "user", "content": "x"}]});
+    let listed = json!({
+        "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}],
+    });
+    assert_eq!(super::prefix_hash(&alone, 1), super::prefix_hash(&listed, 1));
+    let other = json!({"system": "s", "messages": [{"role": "user", "content": "y"}]});
+    assert_ne!(super::prefix_hash(&alone, 1), super::prefix_hash(&other, 1));
+}
