@@ -59,14 +59,17 @@ pub(super) fn choose(path: &Path<'_, '_>, keep: Keep, scaled: impl Fn(u64) -> u6
 /// All places to cut, oldest first, and the number of messages.
 fn cuts(path: &Path<'_, '_>, scaled: impl Fn(u64) -> u64) -> (Vec<Cut>, u64) {
     let records = &path.records;
-    let answered: HashMap<&str, usize> = records
-        .iter()
-        .enumerate()
-        .filter_map(|(at, record)| match &record.body {
-            Body::ToolResult(result) => Some((result.id.as_ref(), at)),
-            _ => None,
-        })
-        .collect();
+    // Where the results of each id are, in order: an id may be used again.
+    let mut answers: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, record) in records.iter().enumerate() {
+        if let Body::ToolResult(result) = &record.body {
+            answers.entry(result.id.as_ref()).or_default().push(at);
+        }
+    }
+    let answer_behind = |id: &str, at: usize| {
+        let places = answers.get(id)?;
+        places.get(places.partition_point(|place| *place <= at)).copied()
+    };
     let mut cuts: Vec<Cut> = Vec::new();
     let (mut tokens, mut messages) = (0, 0);
     let mut role = None;
@@ -81,7 +84,7 @@ fn cuts(path: &Path<'_, '_>, scaled: impl Fn(u64) -> u64) -> (Vec<Cut>, u64) {
         match &record.body {
             Body::ToolUse(call) => {
                 message = call.msg.as_deref();
-                open_until = open_until.max(answered.get(call.id.as_ref()).map_or(0, |at| at + 1));
+                open_until = open_until.max(answer_behind(call.id.as_ref(), at).map_or(0, |at| at + 1));
             }
             Body::Assistant { msg, .. } => message = msg.as_deref(),
             Body::User { .. } => message = None,
