@@ -49,6 +49,18 @@ pub struct Plan {
     pub pinned: Vec<(u64, String)>,
 }
 
+/// Who wrote a summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The model.
+    Model,
+    /// Nobody: it is a digest.
+    Rule {
+        /// How often in a row the model failed to write one, and turns since; the next one may rather not ask.
+        tried: (u64, u64),
+    },
+}
+
 /// What a compaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
@@ -100,7 +112,8 @@ pub fn plan_path(path: &Path<'_, '_>, model: &str, keep: Keep) -> Option<Plan> {
     let has_words = |record: &&&unforget_core::record::Record<'_>| text::words_of_user(record).is_some();
     let latest_request = match new.iter().any(|record| has_words(&record)) {
         true => None,
-        false => old.iter().rev().find_map(|record| text::words_of_user(record)),
+        // In a long turn the words themselves may already be part of the earlier summary.
+        false => old.iter().rev().find_map(|record| text::words_of_user(record).or_else(|| carried_request(record))),
     };
     Some(Plan {
         first_kept: cut.n,
@@ -112,6 +125,13 @@ pub fn plan_path(path: &Path<'_, '_>, model: &str, keep: Keep) -> Option<Plan> {
         latest_request,
         pinned: pinned(path),
     })
+}
+
+/// The request that a compaction carries on because no kept record has it.
+fn carried_request(record: &unforget_core::record::Record<'_>) -> Option<String> {
+    let Body::Compaction { .. } = record.body else { return None };
+    let members = json::members(record.raw)?;
+    json::member(&members, "request").and_then(json::string).map(std::borrow::Cow::into_owned)
 }
 
 /// What is pinned at the end of a path.
@@ -133,10 +153,10 @@ pub fn pinned(path: &Path<'_, '_>) -> Vec<(u64, String)> {
 }
 
 impl Plan {
-    /// Appends the compaction. `by` tells who wrote the summary: `model` or `rule`.
+    /// Appends the compaction.
     ///
     /// One that saves nothing is refused.
-    pub fn record(&self, session: &mut Session, summary: &str, by: &str) -> Result<Result<Compacted, Refused>> {
+    pub fn record(&self, session: &mut Session, summary: &str, by: By) -> Result<Result<Compacted, Refused>> {
         if summary.trim().is_empty() {
             return Ok(Err(Refused::Empty));
         }
@@ -149,8 +169,16 @@ impl Plan {
         }
         let mut draft = Draft::compaction(&summary, Some(self.first_kept))
             .raw("before", &self.before.to_string())
-            .raw("after", &after.to_string())
-            .text("by", by);
+            .raw("after", &after.to_string());
+        draft = match by {
+            By::Model => draft.text("by", "model"),
+            By::Rule { tried: (failures, turns) } => {
+                draft.text("by", "rule").raw("failures", &failures.to_string()).raw("turns", &turns.to_string())
+            }
+        };
+        if let Some(request) = &self.latest_request {
+            draft = draft.text("request", &digest::bounded(request, digest::MAX_REQUEST));
+        }
         if !self.pinned.is_empty() {
             let pin = |(n, text): &(u64, String)| format!("{{\"n\":{n},\"text\":{}}}", json::quote(text));
             let pins: Vec<String> = self.pinned.iter().map(pin).collect();

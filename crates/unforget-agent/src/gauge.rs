@@ -92,6 +92,8 @@ struct Fold {
     said: u64,
     since: u64,
     last: Option<(u64, u64)>,
+    /// Whether the beginning changed since the last measurement, so that the next one cannot be compared with it.
+    changed: bool,
     /// Measured and estimated tokens of the same parts.
     pairs: (u64, u64),
     messages: u64,
@@ -102,8 +104,10 @@ impl Fold {
     fn feed(&mut self, record: &Record<'_>, path: &Path<'_, '_>, model: &str) {
         if let Body::Context { system, tools, .. } = &record.body {
             self.context = [*system, *tools].into_iter().flatten().map(|raw| tokens::estimate(raw.as_bytes())).sum();
+            self.changed = true;
             return;
         }
+        self.changed |= matches!(record.body, Body::Compaction { .. } | Body::Trim { .. } | Body::Undo { .. });
         if let Body::Turn { usage: Some(usage), model: asked, .. } = &record.body {
             if let Some(total) = total(usage).filter(|_| asked.as_deref() == Some(model)) {
                 self.measure(record.n, total);
@@ -112,7 +116,9 @@ impl Fold {
         }
         let cost = cost(record, &path.trims, path.thinking_from);
         self.said += cost;
-        self.since += cost;
+        // What was measured was measured whole, before it was shortened.
+        let is_whole = path.trims.is_empty() && record.n >= path.thinking_from;
+        self.since += if is_whole { cost } else { self::cost(record, &Trims::default(), 0) };
         let role = match record.body {
             Body::Assistant { .. } | Body::ToolUse(_) => "assistant",
             Body::User { .. } | Body::ToolResult(_) | Body::Compaction { .. } => "user",
@@ -123,7 +129,7 @@ impl Fold {
 
     fn measure(&mut self, n: u64, total: u64) {
         let pair = match self.last {
-            Some((before, measured)) if before > self.boundary || n < self.boundary => {
+            Some((before, measured)) if !self.changed && (before > self.boundary || n < self.boundary) => {
                 Some((total.saturating_sub(measured), self.since))
             }
             // The first measurement behind the boundary is of everything.
@@ -135,6 +141,7 @@ impl Fold {
         }
         self.last = Some((n, total));
         self.since = 0;
+        self.changed = false;
     }
 
     fn finish(self) -> Gauge {
@@ -187,5 +194,6 @@ pub fn cost(record: &Record<'_>, trims: &Trims, thinking_from: u64) -> u64 {
 }
 
 fn is_thinking(content: &str) -> bool {
-    content.starts_with("[{\"type\":\"thinking\"") || content.starts_with("[{\"type\":\"redacted_thinking\"")
+    let first = json::elements(content).and_then(|blocks| blocks.first().copied());
+    first.is_some_and(|block| json::has_type(block, &["thinking", "redacted_thinking"]))
 }

@@ -12,7 +12,7 @@ use unforget_core::history::{self, History, Limits, Path};
 use unforget_core::record::{Body, Draft};
 use unforget_core::session::Session;
 
-use crate::compact::{self, Compacted, Keep, Plan, Refused, digest, summarise};
+use crate::compact::{self, By, Compacted, Keep, Plan, Refused, digest, summarise};
 use crate::error::Result;
 use crate::gauge::Gauge;
 use crate::host::{Host, Notice};
@@ -26,9 +26,9 @@ const ATTEMPTS: u32 = 4;
 /// How often room is made after overflows of one call.
 pub const OVERFLOWS: u32 = 7;
 /// After so many failures in a row the summariser is left alone.
-const FAILURES: usize = 2;
+const FAILURES: u64 = 2;
 /// For so many turns.
-const REST: usize = 8;
+const REST: u64 = 8;
 /// What making room aims at, in percent of where it becomes necessary.
 const TARGET: u64 = 60;
 /// A transcript whose newest part has more tokens than this many windows is not read further back.
@@ -50,8 +50,35 @@ pub struct View {
     pub history: History<'static>,
     /// How large it is.
     pub gauge: Gauge,
+    /// System prompt, tools and model as the log states them.
+    pub stated: Stated,
     /// Whether the summariser is left alone for now.
     rests: bool,
+}
+
+/// System prompt, tools and model as the newest `context` record has them: JSON text, and a name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stated {
+    /// The system prompt.
+    pub system: Option<String>,
+    /// The tools.
+    pub tools: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+}
+
+impl Stated {
+    fn of(path: &Path<'_, '_>) -> Self {
+        let newest = path.records.iter().rev().find_map(|record| match &record.body {
+            Body::Context { system, tools, model } => Some((system, tools, model)),
+            _ => None,
+        });
+        newest.map_or_else(Self::default, |(system, tools, model)| Self {
+            system: system.map(str::to_owned),
+            tools: tools.map(str::to_owned),
+            model: model.as_ref().map(|model| model.clone().into_owned()),
+        })
+    }
 }
 
 impl Agent<'_> {
@@ -66,7 +93,11 @@ impl Agent<'_> {
         Ok(session.view(&limits, |path, _| View {
             history: history::rebuild(path, &limits).into_owned(),
             gauge: Gauge::of(path, model),
-            rests: rests(path),
+            stated: Stated::of(path),
+            rests: {
+                let (failures, turns) = failures(path);
+                failures >= FAILURES && turns < REST
+            },
         })?)
     }
 
@@ -130,8 +161,8 @@ impl Agent<'_> {
         if view.gauge.estimated < view.gauge.tokens / 4 || view.gauge.tokens > limit.saturating_mul(2) {
             return false;
         }
-        let request =
-            Request { history: &view.history, max_tokens: self.settings.max_tokens, thinking: self.settings.thinking };
+        let thinking = self.settings.thinking.with(&view.history);
+        let request = Request { history: &view.history, max_tokens: self.settings.max_tokens, thinking };
         // What cannot be counted is estimated: not all that may be sent may be counted.
         self.model.count(&request).await.is_ok_and(|count| count <= limit)
     }
@@ -190,7 +221,7 @@ impl Agent<'_> {
             false => Some(summarise::summarise(&plan, self.model, self.settings, instructions, abort).await),
         };
         let why = match summary {
-            Some(Ok(summary)) => match plan.record(session, &summary, "model")? {
+            Some(Ok(summary)) => match plan.record(session, &summary, By::Model)? {
                 Ok(done) => return Ok(Some(told(done, "a summary", host))),
                 Err(refused) => Some(refused),
             },
@@ -213,7 +244,8 @@ impl Agent<'_> {
         most: usize,
         host: &mut dyn Host,
     ) -> Result<Option<Compacted>> {
-        match plan.record(session, &digest::digest(plan, most), "rule")? {
+        let tried = session.view(&self.limits(), |path, _| failures(path))?;
+        match plan.record(session, &digest::digest(plan, most), By::Rule { tried })? {
             Ok(done) => Ok(Some(told(done, "a digest", host))),
             Err(_) => Ok(None),
         }
@@ -291,17 +323,26 @@ pub fn about(tokens: u64) -> String {
     out
 }
 
-/// Whether the summariser failed so often of late that it is left alone.
-fn rests(path: &Path<'_, '_>) -> bool {
-    let (mut failures, mut turns) = (0, 0);
+/// How the summariser did of late: failures in a row, and turns since the last one.
+///
+/// A compaction replaces the records that say so, and carries the two numbers on; what it kept came before it.
+fn failures(path: &Path<'_, '_>) -> (u64, u64) {
+    let (mut failures, mut turns, mut from) = (0, 0, 0);
     for record in &path.records {
         match &record.body {
+            Body::Compaction { .. } => {
+                let members = unforget_core::json::members(record.raw).unwrap_or_default();
+                let number = |name| unforget_core::json::member(&members, name).and_then(unforget_core::json::number);
+                (failures, turns) = (number("failures").unwrap_or(0), number("turns").unwrap_or(0));
+                from = record.n;
+            }
+            _ if record.n < from => {}
             Body::Error { .. } if is_about_compaction(record.raw) => (failures, turns) = (failures + 1, 0),
             Body::User { .. } => turns += 1,
             _ => {}
         }
     }
-    failures >= FAILURES && turns < REST
+    (failures, turns)
 }
 
 fn is_about_compaction(raw: &str) -> bool {

@@ -8,7 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use unforget_core::history::History;
+use unforget_core::history::{History, Message, Role};
+use unforget_core::json;
 
 pub mod anthropic;
 pub mod assembly;
@@ -62,6 +63,29 @@ pub enum Thinking {
     Adaptive,
     /// With a budget of tokens, for models before 4.6.
     Budget(u32),
+}
+
+impl Thinking {
+    /// How the model may think about this conversation: with a budget, its last turn must begin with thinking, which a
+    /// compaction or another model may have cost it.
+    #[must_use]
+    pub fn with(self, history: &History<'_>) -> Self {
+        match self {
+            Thinking::Budget(_) if !last_turn_thinks(&history.messages) => Thinking::Default,
+            setting => setting,
+        }
+    }
+}
+
+/// Whether the model's last turn begins with thinking. What it says between results belongs to the turn that the first
+/// call began.
+fn last_turn_thinks(messages: &[Message<'_>]) -> bool {
+    let Some(mut at) = messages.iter().rposition(|message| message.role == Role::Assistant) else { return true };
+    while at >= 2 && messages[at - 1].blocks.iter().all(|block| json::has_type(block, &["tool_result"])) {
+        at -= 2;
+    }
+    let first = messages[at].blocks.first();
+    first.is_some_and(|block| json::has_type(block, &["thinking", "redacted_thinking"]))
 }
 
 /// A piece of an answer.

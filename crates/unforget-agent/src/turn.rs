@@ -15,10 +15,10 @@ use unforget_core::record::Draft;
 use unforget_core::session::Session;
 
 use crate::error::{Error, Result};
-use crate::guard::{Agent, OVERFLOWS, View};
+use crate::guard::{Agent, OVERFLOWS, Stated, View};
 use crate::host::{Host, Notice};
 use crate::model::assembly::Assembly;
-use crate::model::{Limit, ModelError, Request, Thinking};
+use crate::model::{Limit, ModelError, Request};
 use crate::tools::Toolbox;
 
 mod calls;
@@ -27,6 +27,11 @@ mod calls;
 const PASSED_OVER: &str = "[not run: the user went on without allowing it]";
 /// What a call is answered with that was not run because the turn was aborted.
 const ABORTED: &str = "[not run: the user aborted the turn]";
+/// What a whole call of half an answer is answered with.
+const BROKEN_OFF: &str = "[not run: the answer broke off]";
+/// What stands for the user's words if there are none and the model had the last word, as when its answer broke off: a
+/// request must not end with an answer.
+const GO_ON: &str = "Go on.";
 /// How often in a row a model may run out of room in the middle of its arguments.
 const MAX_CUT_OFF: u32 = 3;
 
@@ -107,15 +112,18 @@ enum Answered {
 impl Turn<'_, '_> {
     /// Writes down what the turn begins with, and what an earlier one left open.
     async fn begin(&mut self, session: &mut Session, input: Input<'_>) -> Result<()> {
-        let history = self.agent.look(session)?.history;
+        let View { history, stated, .. } = self.agent.look(session)?;
         let mut drafts = Vec::new();
-        if let Some(context) = self.changed_context(&history) {
+        if let Some(context) = self.changed_context(&stated) {
             drafts.push(context);
         }
         for (id, _) in &history.unanswered {
             drafts.push(failed_result(id, UNKNOWN_OUTCOME).raw("repair", "true"));
         }
         let Input::Words(words) = input else {
+            if ends_with_answer(&history) {
+                drafts.push(Draft::user(GO_ON).text("by", "rule"));
+            }
             session.append(&drafts)?;
             return self.pending(session, &history).await;
         };
@@ -129,15 +137,22 @@ impl Turn<'_, '_> {
         Ok(())
     }
 
-    /// The context, if it is not the one in force.
-    fn changed_context(&self, history: &History<'_>) -> Option<Draft> {
-        let system = json::quote(&self.agent.settings.system);
-        let (tools, model) = (self.tools.definitions(), self.agent.model.name());
-        let same = history.system.as_deref() == Some(system.as_str())
-            && history.tools.as_deref() == Some(tools)
-            && history.model.as_deref() == Some(model);
-        let draft = || Draft::new("context").raw("system", &system).raw("tools", tools).text("model", model);
-        (!same).then(draft)
+    /// The context, if it is not the one in force. Compared as it is stated, not as it is sent: a prompt that has to be
+    /// put right for the API would be another one each time.
+    fn changed_context(&self, stated: &Stated) -> Option<Draft> {
+        let system = &self.agent.settings.system;
+        let wanted = Stated {
+            system: (!system.trim().is_empty()).then(|| json::quote(system)),
+            tools: Some(self.tools.definitions().to_owned()),
+            model: Some(self.agent.model.name().to_owned()),
+        };
+        (wanted != *stated).then(|| {
+            let mut draft = Draft::new("context");
+            for (name, value) in [("system", &wanted.system), ("tools", &wanted.tools)] {
+                draft = value.iter().fold(draft, |draft, value| draft.raw(name, value));
+            }
+            draft.text("model", self.agent.model.name())
+        })
     }
 
     /// One call of the model and the tools that it asks for; tells when the turn has ended.
@@ -185,7 +200,7 @@ impl Turn<'_, '_> {
     /// Asks the model; what it says is shown as it comes.
     async fn ask(&mut self, view: &View) -> Answered {
         let settings = self.agent.settings;
-        let thinking = thinking(&view.history, settings.thinking);
+        let thinking = settings.thinking.with(&view.history);
         let request = Request { history: &view.history, max_tokens: settings.max_tokens, thinking };
         self.host.tell(Notice::Asking);
         let mut assembly = Assembly::default();
@@ -216,7 +231,7 @@ impl Turn<'_, '_> {
     }
 
     fn aborted(&mut self, session: &mut Session, assembly: &Assembly) -> Result<Ended> {
-        let mut drafts = self.kept(session, assembly);
+        let mut drafts = self.kept(session, assembly, ABORTED);
         drafts.push(self.turn_record("aborted", assembly));
         let n = session.append(&drafts)?.end - 1;
         self.host.tell(Notice::Saved { n });
@@ -225,7 +240,7 @@ impl Turn<'_, '_> {
     }
 
     fn failed(&mut self, session: &mut Session, assembly: &Assembly, error: ModelError) -> Result<Option<Ended>> {
-        let mut drafts = self.kept(session, assembly);
+        let mut drafts = self.kept(session, assembly, BROKEN_OFF);
         drafts.push(Draft::new("error").text("message", &error.to_string()));
         drafts.push(self.turn_record("failed", assembly));
         let n = session.append(&drafts)?.end - 1;
@@ -234,9 +249,9 @@ impl Turn<'_, '_> {
     }
 
     /// What can be kept of half an answer; its calls are answered as not run.
-    fn kept(&self, session: &Session, assembly: &Assembly) -> Vec<Draft> {
+    fn kept(&self, session: &Session, assembly: &Assembly, why: &str) -> Vec<Draft> {
         let mut drafts = assembly.drafts(&format!("msg-{}", session.head().unwrap_or(0)));
-        drafts.extend(assembly.calls().iter().map(|call| failed_result(&call.id, ABORTED)));
+        drafts.extend(assembly.calls().iter().map(|call| failed_result(&call.id, why)));
         drafts
     }
 
@@ -262,20 +277,8 @@ fn is_window_exceeded(assembly: &Assembly) -> bool {
     assembly.stop_reason.as_deref() == Some("model_context_window_exceeded")
 }
 
-/// How the model may think about this request: with a budget, its last message must begin with thinking.
-fn thinking(history: &History<'_>, setting: Thinking) -> Thinking {
-    let in_the_middle = history.messages.last().is_some_and(|message| {
-        message.role == Role::User && message.blocks.iter().any(|block| block.starts_with("{\"type\":\"tool_result\""))
-    });
-    let begins_so = || {
-        let last = history.messages.iter().rev().find(|message| message.role == Role::Assistant);
-        let first = last.and_then(|message| message.blocks.first());
-        first.is_some_and(|block| {
-            block.starts_with("{\"type\":\"thinking\"") || block.starts_with("{\"type\":\"redacted_thinking\"")
-        })
-    };
-    match setting {
-        Thinking::Budget(_) if in_the_middle && !begins_so() => Thinking::Default,
-        setting => setting,
-    }
+/// Whether the model had the last word, and the server has nothing to go on with by itself.
+fn ends_with_answer(history: &History<'_>) -> bool {
+    let last = history.messages.last().filter(|message| message.role == Role::Assistant);
+    last.is_some_and(|message| !message.blocks.last().is_some_and(|block| json::has_type(block, &["server_tool_use"])))
 }

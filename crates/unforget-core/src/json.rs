@@ -231,6 +231,12 @@ pub fn member<'a>(members: &[(Cow<'a, str>, &'a str)], name: &str) -> Option<&'a
     members.iter().rev().find(|(candidate, _)| candidate == name).map(|(_, value)| *value)
 }
 
+/// Whether a content block is of one of these types, wherever in it that is said.
+pub fn has_type(block: &str, types: &[&str]) -> bool {
+    let members = members(block).unwrap_or_default();
+    member(&members, "type").and_then(string).is_some_and(|found| types.contains(&found.as_ref()))
+}
+
 /// Milliseconds since the epoch of a `ts` value: RFC 3339 text or seconds as a number.
 pub fn timestamp_ms(raw: &str) -> Option<i64> {
     if let Some(text) = string(raw) {

@@ -15,7 +15,7 @@
 use std::collections::HashSet;
 
 use crate::error::Result;
-use crate::history::{self, Limits, Path};
+use crate::history::{self, Limits, Path, Trims};
 use crate::lines::Physical;
 use crate::reader::{Backward, LogReader};
 use crate::record::{Body, Draft, Parent, Record};
@@ -273,8 +273,10 @@ struct Walk {
     /// Number of the last step that belongs to the conversation.
     oldest: u64,
     met_context: bool,
-    /// Compactions that a later record took out of effect.
+    /// Compactions and trims that a later record took out of effect.
     undone: HashSet<u64>,
+    /// What later records shorten: it counts for what is left of it.
+    trims: Trims,
     finished: bool,
     over_budget: bool,
 }
@@ -296,7 +298,10 @@ impl Walk {
         self.started = true;
         self.oldest = record.n;
         self.met_context |= matches!(record.body, Body::Context { .. });
-        self.tokens = self.tokens.saturating_add(tokens::estimate(record.raw.as_bytes()));
+        let kept = self.trims.cap(record.n, record.raw.len());
+        let whole = tokens::estimate(record.raw.as_bytes());
+        let cost = if kept < record.raw.len() { tokens::of_bytes(kept).min(whole) } else { whole };
+        self.tokens = self.tokens.saturating_add(cost);
         self.want = match record.parent {
             // A parent that does not come before its child is damage; the step before it stands in.
             Parent::Record(parent) => Some(parent.min(record.n.saturating_sub(1))),
@@ -305,6 +310,11 @@ impl Walk {
         };
         if let Body::Undo { of } = record.body {
             self.undone.insert(of);
+        }
+        if let Body::Trim { records, keep } = record.body
+            && !self.undone.contains(&record.n)
+        {
+            self.trims.add(records, keep);
         }
         if let Body::Compaction { first_kept, .. } = record.body
             && !self.compacted

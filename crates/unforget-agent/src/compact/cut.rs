@@ -62,7 +62,10 @@ fn cuts(path: &Path<'_, '_>, scaled: impl Fn(u64) -> u64) -> (Vec<Cut>, u64) {
     // Where the results of each id are, in order: an id may be used again.
     let mut answers: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, record) in records.iter().enumerate() {
-        if let Body::ToolResult(result) = &record.body {
+        // A stand-in may come much later than its call. Without the call it stays out, and nothing is lost.
+        if let Body::ToolResult(result) = &record.body
+            && !result.is_repair
+        {
             answers.entry(result.id.as_ref()).or_default().push(at);
         }
     }

@@ -16,8 +16,12 @@ use crate::error::Result;
 use crate::host::{Answer, Notice};
 use crate::tools::{Call, Output, READ_OUTPUT, Tool, shorten};
 
-/// How many bytes of a long output are read at once.
+/// How many bytes of a long output are read at once, if the settings let the model see so many.
 const READ_AT_ONCE: usize = 12 * 1024;
+/// So many are read in any case: less would not be worth a call.
+const READ_LEAST: usize = 1024;
+/// Bytes that a piece takes beside its text.
+const READ_HEAD: usize = 128;
 
 impl Turn<'_, '_> {
     /// Runs calls one after the other. Once the turn is aborted, the rest is answered as not run.
@@ -36,7 +40,7 @@ impl Turn<'_, '_> {
             self.host.tell(Notice::ToolStarted(call));
             let begun = Instant::now();
             let output = match call.name.as_str() {
-                READ_OUTPUT => read_output(session, &call.input)?,
+                READ_OUTPUT => read_output(session, &call.input, self.agent.settings.tool_output)?,
                 _ => self.tools.run(call, self.abort).await,
             };
             let took = begun.elapsed();
@@ -51,8 +55,9 @@ impl Turn<'_, '_> {
     fn result(&self, call: &Call, output: &Output) -> Draft {
         let rest = format!("read the rest with {READ_OUTPUT}, tool_use_id {}", call.id);
         let draft = match shorten(&output.text, self.agent.settings.tool_output, &rest) {
-            Some(short) => Draft::tool_result(&call.id, &json::quote(&short)).text(blob::FULL, &output.text),
-            None => Draft::tool_result(&call.id, &json::quote(&output.text)),
+            // A piece of an output is as long as it is: a piece of a piece would be read for ever.
+            Some(short) if call.name != READ_OUTPUT => Draft::tool_result(&call.id, &json::quote(&short)).text(blob::FULL, &output.text),
+            _ => Draft::tool_result(&call.id, &json::quote(&output.text)),
         };
         if output.is_error { draft.raw("is_error", "true") } else { draft }
     }
@@ -120,7 +125,7 @@ fn find_call(session: &Session, limits: &unforget_core::history::Limits, n: u64)
 }
 
 /// A piece of a long output of this conversation.
-fn read_output(session: &Session, input: &str) -> Result<Output> {
+fn read_output(session: &Session, input: &str, most: usize) -> Result<Output> {
     let members = json::members(input).unwrap_or_default();
     let Some(id) = json::member(&members, "tool_use_id").and_then(json::string) else {
         return Ok(Output::failed("`tool_use_id` must name the call whose output is to be read"));
@@ -135,7 +140,8 @@ fn read_output(session: &Session, input: &str) -> Result<Output> {
     };
     let text = json::string(&text).map_or_else(|| text.clone(), std::borrow::Cow::into_owned);
     let from = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX).min(text.len()));
-    let to = text.floor_char_boundary((from + READ_AT_ONCE).min(text.len()));
+    let most = most.saturating_sub(READ_HEAD).clamp(READ_LEAST, READ_AT_ONCE);
+    let to = text.floor_char_boundary((from + most).min(text.len()));
     let rest = if to < text.len() { format!("read on with offset {to}") } else { "this is the end".to_owned() };
     Ok(Output::ok(format!("[bytes {from} to {to} of {}; {rest}]\n{}", text.len(), &text[from..to])))
 }

@@ -44,7 +44,7 @@ impl Trims {
         self.0.get(&n).map_or(size, |keep| size.min(*keep))
     }
 
-    fn add(&mut self, records: &str, keep: u64) {
+    pub(crate) fn add(&mut self, records: &str, keep: u64) {
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
         for n in json::elements(records).unwrap_or_default().into_iter().filter_map(json::number) {
             let cap = self.0.entry(n).or_insert(keep);
