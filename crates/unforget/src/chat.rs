@@ -43,6 +43,9 @@ const MAX_SYSTEM: u64 = 1024 * 1024;
 /// How long a turn may take to end after it was asked to, before the program does without.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// How often what runs beside a turn gets its turn after an abort.
+const LAST_STEPS: usize = 16;
+
 /// One conversation and what its turns need.
 pub(crate) struct Chat<'a> {
     context: &'a Context,
@@ -70,13 +73,16 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     for note in &config.notes {
         context.tell(&format!("note: {note}"))?;
     }
+    // Before the session is opened: a prompt may take its time to arrive, and others may write meanwhile.
+    let prompt = oneshot::prompt(args)?;
+    if prompt.is_none() && context.json {
+        let failure = Failure::usage("`--json` needs a prompt");
+        return Err(failure.hint("`unforget chat -p \"…\" --json` prints events as JSON"));
+    }
     let session = open(context, args, &config.key)?;
     let mut chat = Chat::new(context, config, session)?;
-    match oneshot::prompt(args)? {
+    match prompt {
         Some(prompt) => oneshot::run(&mut chat, &prompt),
-        None if context.json => {
-            Err(Failure::usage("`--json` needs a prompt").hint("`unforget chat -p \"…\" --json` prints events as JSON"))
-        }
         None => repl::run(&mut chat),
     }
 }
@@ -166,6 +172,7 @@ fn drive(
                 biased;
                 ended = &mut turn => {
                     let ended = ended?;
+                    hang_up(abort).await;
                     return Ok(if quit { TurnEnd::Quit(Some(ended)) } else { TurnEnd::Ended(ended) });
                 }
                 _ = interrupt.recv() => quit |= abort.is_cancelled(),
@@ -182,6 +189,16 @@ fn drive(
     })
 }
 
+/// Lets the connection of an aborted call close. Nothing runs between two turns, and a server that is still connected
+/// goes on answering, which costs.
+async fn hang_up(abort: &CancellationToken) {
+    if abort.is_cancelled() {
+        for _ in 0..LAST_STEPS {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// Does something with the model that is not a turn; Ctrl-C aborts it.
 fn beside<T>(runtime: &Runtime, abort: &CancellationToken, work: impl Future<Output = T>) -> Result<T> {
     runtime.block_on(async {
@@ -190,7 +207,10 @@ fn beside<T>(runtime: &Runtime, abort: &CancellationToken, work: impl Future<Out
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return Ok(done),
+                done = &mut work => {
+                    hang_up(abort).await;
+                    return Ok(done);
+                }
                 _ = interrupt.recv() => abort.cancel(),
             }
         }

@@ -62,7 +62,7 @@ pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -
     let abort = CancellationToken::new();
     let asks = std::io::stdin().is_terminal();
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
-    let mut terminal = Terminal::new(asks.then_some(editor), &mut chat.allowed, abort.clone());
+    let mut terminal = Terminal::new(asks.then_some(editor), &mut chat.allowed, abort.clone(), &chat.busy);
     let running = chat.busy.begin();
     let ended = drive(&chat.runtime, &mut chat.session, input, &agent, &chat.tools, &mut terminal, &abort);
     drop(running);

@@ -21,6 +21,11 @@ impl Busy {
         self.0.store(true, Ordering::SeqCst);
         Turn(self.clone())
     }
+
+    /// A turn waits for the person until the guard is dropped.
+    pub(crate) fn wait(&self) -> Question {
+        Question(self.clone(), self.0.swap(false, Ordering::SeqCst))
+    }
 }
 
 /// A turn runs as long as this lives.
@@ -30,6 +35,16 @@ pub(crate) struct Turn(Busy);
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.0.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A question is open as long as this lives: a signal then ends the program, and the question is asked again.
+#[derive(Debug)]
+pub(crate) struct Question(Busy, bool);
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.0.0.store(self.1, Ordering::SeqCst);
     }
 }
 

@@ -85,12 +85,11 @@ fn dispatch(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &
         "tools" => tools(chat)?,
         other => {
             let failure = Failure::usage(format!("unknown command: /{}", screen::one_line(other)));
-            return Err(match editor::unknown_command(other, &COMMANDS) {
-                Some(like) => {
-                    failure.hint(format!("did you mean /{like}? (/help lists all; // sends text that begins with /)"))
-                }
-                None => failure.hint("/help lists all; // sends text that begins with /"),
-            });
+            let failure = match editor::unknown_command(other, &COMMANDS) {
+                Some(like) => failure.hint(format!("did you mean /{like}?")),
+                None => failure,
+            };
+            return Err(failure.hint("/help lists all; // sends text that begins with a slash"));
         }
     }
     Ok(After::GoOn)
@@ -178,7 +177,7 @@ fn compact(chat: &mut Chat<'_>, editor: &mut Editor, instructions: &str) -> Resu
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
     let view = agent.look(&chat.session)?;
     let instructions = Some(instructions).filter(|text| !text.is_empty());
-    let mut terminal = Terminal::new(Some(editor), &mut chat.allowed, abort.clone());
+    let mut terminal = Terminal::new(Some(editor), &mut chat.allowed, abort.clone(), &chat.busy);
     unforget_agent::host::Host::tell(&mut terminal, unforget_agent::host::Notice::Asking);
     let work = agent.compact(&mut chat.session, instructions, &view, &mut terminal, &abort);
     let done = beside(&chat.runtime, &abort, work)?;

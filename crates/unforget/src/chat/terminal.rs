@@ -15,6 +15,7 @@ use unforget_agent::model::{BoxFuture, Delta, Event};
 use unforget_agent::tools::{Call, Output};
 use unforget_core::json;
 
+use super::signals::Busy;
 use crate::editor::{self, Editor};
 use crate::markdown::{self, Renderer};
 use crate::screen;
@@ -50,6 +51,7 @@ pub(crate) struct Terminal<'a> {
     editor: Option<&'a mut Editor>,
     allowed: &'a mut Allowed,
     abort: CancellationToken,
+    busy: Busy,
     renderer: Option<Renderer>,
     spinner: Option<ProgressBar>,
     /// Whether the guard has told already how its work is undone.
@@ -62,8 +64,24 @@ pub(crate) struct Terminal<'a> {
 
 impl<'a> Terminal<'a> {
     /// Without an editor nobody is there to be asked.
-    pub(crate) fn new(editor: Option<&'a mut Editor>, allowed: &'a mut Allowed, abort: CancellationToken) -> Self {
-        Self { editor, allowed, abort, renderer: None, spinner: None, told_undo: false, speaking: false, broken: None }
+    pub(crate) fn new(
+        editor: Option<&'a mut Editor>,
+        allowed: &'a mut Allowed,
+        abort: CancellationToken,
+        busy: &Busy,
+    ) -> Self {
+        let busy = busy.clone();
+        Self {
+            editor,
+            allowed,
+            abort,
+            busy,
+            renderer: None,
+            spinner: None,
+            told_undo: false,
+            speaking: false,
+            broken: None,
+        }
     }
 
     fn print(&mut self, text: &str) {
@@ -209,6 +227,7 @@ impl Terminal<'_> {
     fn ask(&mut self, call: &Call) -> Answer {
         let denied = |reason: Option<String>| Answer::Denied { by: "person", reason };
         let Some(editor) = self.editor.as_deref_mut() else { return denied(None) };
+        let _waiting = self.busy.wait();
         loop {
             match editor.ask(QUESTION) {
                 Ok(editor::Input::Line(line)) => match line.trim().to_lowercase().as_str() {

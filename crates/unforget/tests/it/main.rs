@@ -12,8 +12,12 @@ mod config;
 mod errors;
 mod import;
 mod kill;
+mod oneshot;
 mod readme;
+mod repl;
+mod scene;
 mod support;
+mod terminal;
 
 #[test]
 fn every_file_of_this_folder_is_a_module() {
