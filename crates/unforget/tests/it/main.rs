@@ -16,6 +16,7 @@ mod oneshot;
 mod readme;
 mod repl;
 mod scene;
+mod soak;
 mod support;
 mod terminal;
 
