@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("lint") => lint(),
         Some("ci") => lint().and_then(|()| test()),
-        Some("bench") => cargo(&["bench", "--package", "unforget-core"]),
+        Some("bench") => bench(),
         Some("powerloss") => powerloss::pull_the_plug(&workspace()),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");
@@ -66,6 +66,13 @@ fn test() -> Result {
     }
     println!("{} passed, {} failed", counts.0, counts.1);
     Ok(())
+}
+
+/// The store first, then a turn on it; the latter also starts the program, which a bench does not build by itself.
+fn bench() -> Result {
+    cargo(&["bench", "--package", "unforget-core"])?;
+    cargo(&["build", "--release", "--package", "unforget"])?;
+    cargo(&["bench", "--package", "unforget-agent"])
 }
 
 /// Runs tests, passes their output on, and adds up how many passed and failed.

@@ -119,7 +119,8 @@ pub fn plan_path(path: &Path<'_, '_>, model: &str, keep: Keep) -> Option<Plan> {
         first_kept: cut.n,
         earlier,
         replaced: old.iter().filter_map(|record| text::said(record)).collect(),
-        messages: (gauge.messages, cut.kept_messages + 1),
+        // The summary is the user's part of a message: words of the user behind it are of the same one.
+        messages: (gauge.messages, cut.kept_messages + u64::from(!matches!(new[0].body, Body::User { .. }))),
         before: gauge.tokens,
         kept: gauge.scaled(costs(new)) + gauge.context,
         latest_request,

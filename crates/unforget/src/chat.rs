@@ -20,8 +20,8 @@ use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::key::Key;
 use unforget_core::medium::{Os, read_small};
 use unforget_core::session::Session;
-use unforget_core::store::OnMissing;
-use unforget_core::summary::{self, Row};
+use unforget_core::store::{Entry, OnMissing};
+use unforget_core::summary::{self, Row, State};
 
 use crate::cli;
 use crate::commands::Context;
@@ -58,6 +58,8 @@ pub(crate) struct Chat<'a> {
     workspace: PathBuf,
     allowed: Allowed,
     busy: signals::Busy,
+    /// The session's label, for the prompt.
+    label: Option<String>,
 }
 
 /// How a turn came to its end.
@@ -72,6 +74,10 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     keep_to_ourselves()?;
     for note in &config.notes {
         context.tell(&format!("note: {note}"))?;
+    }
+    let is_set = |name| config.chosen.iter().any(|it| it.setting.name == name && it.origin != config::Origin::Default);
+    if config.api_key.is_none() && config.model != "offline" && is_set("model") {
+        context.tell(&format!("note: there is no key for `{}`, so the built-in model answers", config.model))?;
     }
     // Before the session is opened: a prompt may take its time to arrive, and others may write meanwhile.
     let prompt = oneshot::prompt(args)?;
@@ -100,13 +106,24 @@ fn open(context: &Context, args: &cli::Chat, key: &Key) -> Result<Session> {
     let opened = match (&args.session, args.new) {
         (Some(name), _) => context.store.open(&context.resolve(name)?),
         (None, true) => context.store.create(key, args.label.as_deref()),
-        (None, false) => context.store.load(key, OnMissing::Create),
+        (None, false) => last_used(context, key),
     };
     opened.map_err(|error| {
         let busy = matches!(error, unforget_core::Error::Busy { .. });
         let failure = Failure::from(error);
         if busy { failure.hint("`unforget chat --new` starts another conversation beside it") } else { failure }
     })
+}
+
+/// The session of the key that was used last, whichever was begun last; a new one if there is none.
+fn last_used(context: &Context, key: &Key) -> unforget_core::error::Result<Session> {
+    let name = key.to_string();
+    let listing = context.store.list()?;
+    let is_it = |entry: &&Entry| entry.row.key.as_ref() == Some(&name) && entry.row.state == State::Ok;
+    match listing.entries.iter().find(is_it) {
+        Some(entry) => context.store.open(entry),
+        None => context.store.load(key, OnMissing::Create),
+    }
 }
 
 impl<'a> Chat<'a> {
@@ -117,22 +134,18 @@ impl<'a> Chat<'a> {
         let tools = unforget_agent::tools::standard(confined, context.store.source().clone());
         let settings = settings(&config)?;
         let model = model(&config)?;
+        let tools = Toolbox::new(tools);
+        if let Some(unknown) = config.allow.iter().find(|name| *name != "all" && tools.find(name).is_none()) {
+            let names: Vec<&str> = tools.names().collect();
+            return Err(Failure::usage(format!("there is no tool `{unknown}` to be allowed"))
+                .hint(format!("there are: {}, and `all`", names.join(", "))));
+        }
         let mut allowed = Allowed::default();
         allowed.by_setting.extend(config.allow.iter().cloned());
         let busy = signals::listen()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self {
-            context,
-            config,
-            runtime,
-            session,
-            model,
-            settings,
-            tools: Toolbox::new(tools),
-            workspace,
-            allowed,
-            busy,
-        })
+        let label = None;
+        Self { context, config, runtime, session, model, settings, tools, workspace, allowed, busy, label }.labelled()
     }
 
     fn agent(&self) -> Agent<'_> {
@@ -145,9 +158,16 @@ impl<'a> Chat<'a> {
         Ok(row)
     }
 
+    fn labelled(mut self) -> Result<Self> {
+        self.label = self.row()?.label;
+        Ok(self)
+    }
+
     /// Goes on in another session.
-    fn take_up(&mut self, session: Session) {
+    fn take_up(&mut self, session: Session) -> Result<()> {
         self.session = session;
+        self.label = self.row()?.label;
+        Ok(())
     }
 }
 
@@ -270,8 +290,8 @@ impl From<unforget_agent::Error> for Failure {
                     ModelError::Unreachable { .. } => {
                         failure.hint("check the network and ANTHROPIC_BASE_URL; your words are saved")
                     }
-                    ModelError::Cut { .. } => failure.hint("what came is saved; ask again with /retry"),
-                    _ => failure.hint("your words are saved; ask again with /retry"),
+                    ModelError::Cut { .. } => failure.hint("what came is saved; `/retry` in the chat asks again"),
+                    _ => failure.hint("your words are saved; `/retry` in the chat asks again"),
                 }
             }
             other => Failure::new(other.to_string()),

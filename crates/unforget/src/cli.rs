@@ -13,7 +13,8 @@ use crate::config::flags::Flags;
 /// beginning of it, its key (`main:cli:user`), its label or title or the beginning of one, or the path of a
 /// transcript.
 ///
-/// Exit codes: 0 done, 1 failed, 2 not understood, 3 someone else is writing the session, 4 damage was met (and told).
+/// Exit codes: 0 done, 1 failed, 2 not understood, 3 someone else is writing the session, 4 damage was met (and told),
+/// 130 aborted.
 #[derive(Debug, Parser)]
 #[command(name = "unforget", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -23,6 +24,9 @@ pub(crate) struct Cli {
     /// Print JSON, one object a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Answer this and end, as `chat -p` does
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }

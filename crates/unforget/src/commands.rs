@@ -77,7 +77,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let store = home::store(home.clone(), durability);
     let context = Context { store, home, json: cli.json };
     match command {
-        None => chat::run(&context, &Chat::default()),
+        None => chat::run(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
         Some(Command::Chat(args)) => chat::run(&context, &args),
         Some(Command::Sessions(sessions)) => sessions::run(&context, &sessions),
         Some(Command::Show(show)) => show::run(&context, &show),

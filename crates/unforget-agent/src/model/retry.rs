@@ -16,6 +16,9 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Longest wait between two tries when no server names one, before jitter.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
+/// A server that cannot even be connected to is tried so often again: it is more likely not there than busy.
+const UNREACHABLE: u32 = 2;
+
 /// How a request is sent again that nobody answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
@@ -79,6 +82,9 @@ impl Waits {
             Again::After(wait) if wait > MAX_WAIT => return Err(too_long(refusal.error, wait)),
             Again::After(wait) => wait,
         };
+        if matches!(refusal.error, ModelError::Unreachable { .. }) && self.attempt >= UNREACHABLE {
+            return Err(refusal.error);
+        }
         let Some(delay) = self.delays.next() else { return Err(refusal.error) };
         self.attempt += 1;
         Ok(Wait { attempt: self.attempt, of: self.of, time: named.max(delay) })

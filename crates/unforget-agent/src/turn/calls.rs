@@ -56,7 +56,9 @@ impl Turn<'_, '_> {
         let rest = format!("read the rest with {READ_OUTPUT}, tool_use_id {}", call.id);
         let draft = match shorten(&output.text, self.agent.settings.tool_output, &rest) {
             // A piece of an output is as long as it is: a piece of a piece would be read for ever.
-            Some(short) if call.name != READ_OUTPUT => Draft::tool_result(&call.id, &json::quote(&short)).text(blob::FULL, &output.text),
+            Some(short) if call.name != READ_OUTPUT => {
+                Draft::tool_result(&call.id, &json::quote(&short)).text(blob::FULL, &output.text)
+            }
             _ => Draft::tool_result(&call.id, &json::quote(&output.text)),
         };
         if output.is_error { draft.raw("is_error", "true") } else { draft }
@@ -86,8 +88,12 @@ impl Turn<'_, '_> {
         Ok(match answer {
             Answer::Allowed { .. } => None,
             Answer::Denied { by: "abort", .. } => Some(ABORTED.to_owned()),
-            Answer::Denied { reason: Some(reason), .. } => Some(format!("[not run: the user denied it: {reason}]")),
-            Answer::Denied { by, .. } => Some(format!("[not run: denied by the {by}]")),
+            Answer::Denied { by: "person", reason: Some(reason) } => {
+                Some(format!("[not run: the user said: {reason}]"))
+            }
+            Answer::Denied { by: "person", reason: None } => Some("[not run: the user did not allow it]".to_owned()),
+            Answer::Denied { reason: Some(reason), .. } => Some(format!("[not run: {reason}]")),
+            Answer::Denied { by, .. } => Some(format!("[not run: not allowed by the {by}]")),
         })
     }
 

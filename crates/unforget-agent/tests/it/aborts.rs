@@ -105,7 +105,7 @@ async fn what_a_person_denies_is_not_run_and_the_model_is_told_why() {
     scene.person.answers.push_back(Answer::Denied { by: "person", reason: Some("use git instead".to_owned()) });
     scene.says("[[bash:echo alpha]]").await;
     assert!(scene.runs.commands().is_empty());
-    assert!(holds(&scene.last_request(), "[not run: the user denied it: use git instead]"));
+    assert!(holds(&scene.last_request(), "[not run: the user said: use git instead]"));
     scene.assert_no_refusal();
 }
 

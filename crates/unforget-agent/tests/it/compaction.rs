@@ -75,7 +75,7 @@ async fn pins_survive_all_compactions_word_for_word() {
 #[tokio::test]
 async fn the_latest_request_survives_every_compaction_of_a_long_turn() {
     let request = "Please rename the field colour_of_door to hue [[chain:60|long 35]]";
-    let mut scene = Scene::with_window(12_000);
+    let mut scene = Scene::with_window(9_000);
     scene.settings.max_steps = 60;
     talk(&mut scene, 4).await;
     scene.says(request).await;

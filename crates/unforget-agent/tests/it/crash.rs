@@ -38,7 +38,8 @@ async fn after_a_crash_behind_any_record_the_next_words_are_answered() {
             }
         }
         scene.restart_from(&left);
-        let ended = scene.say("what now? [[recall]]").await.unwrap_or_else(|error| panic!("behind record {cut}: {error}"));
+        let ended =
+            scene.say("what now? [[recall]]").await.unwrap_or_else(|error| panic!("behind record {cut}: {error}"));
         assert!(ended.text.contains("what now?"), "behind record {cut}: {}", ended.text);
         let request = scene.last_request();
         let results = support::blocks(&request, "tool_result");

@@ -60,13 +60,13 @@ async fn g02_too_many_bytes_shorten_the_largest_and_ask_no_summariser() {
 
 #[tokio::test]
 async fn g04_a_compaction_never_cuts_between_a_call_and_its_result() {
-    for keep in [1, 60, 120, 180, 240, 300, 360, 420, 500, 600, 800, 1000] {
+    for keep in [1, 60, 120, 180, 240, 300, 360, 420, 500, 600] {
         let mut scene = Scene::new();
         scene.says("[[parallel:echo a||echo b||echo c]]").await;
-        talk(&mut scene, 4).await;
+        talk(&mut scene, 10).await;
         scene.says("[[parallel:echo d||fail||echo e]]").await;
         scene.settings.keep_tokens = Some(keep);
-        let done = scene.compact().await.expect("there is something to replace");
+        let done = scene.compact().await.unwrap_or_else(|| panic!("keep {keep}: nothing is replaced"));
         let first_kept = scene.of_type("compaction")[0]["first_kept"].as_u64().unwrap();
         assert!(done.messages.1 <= done.messages.0 && done.tokens.1 < done.tokens.0);
         for result in scene.of_type("tool_result").iter().filter(|result| result["n"].as_u64() >= Some(first_kept)) {

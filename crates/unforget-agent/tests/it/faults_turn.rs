@@ -211,13 +211,14 @@ async fn c35_a_paused_turn_goes_on_with_what_the_model_said() {
 
 #[tokio::test]
 async fn c43_a_session_that_restarts_sends_what_one_that_lives_on_would_have_sent() {
-    let script = ["hello", "[[bash:long 300]]", "[[think]] more", "[[parallel:long 200||cjk 900]]", "[[bash:long 400]]"];
+    let script =
+        ["hello", "[[bash:long 300]]", "[[think]] more", "[[parallel:long 200||cjk 900]]", "[[bash:long 400]]"];
     let mut bodies = Vec::new();
     for restarts in [0, 1] {
-        let mut scene = Scene::with(20_000, BINDING);
+        let mut scene = Scene::with(12_000, BINDING);
         for round in 0..4 {
             for words in script {
-                scene.says(&format!("{words} {round} {}", "and so on ".repeat(40))).await;
+                scene.says(&format!("{words} {round} {}", "and so on ".repeat(200))).await;
                 if restarts == 1 {
                     scene.restart();
                 }

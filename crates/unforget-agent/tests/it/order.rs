@@ -64,10 +64,8 @@ async fn the_end_of_the_turn_is_written_last() {
 async fn c00_an_ordinary_turn_with_a_tool_is_written_in_the_order_in_which_it_happened() {
     let mut scene = Scene::new();
     scene.says("[[bash:echo one]]").await;
-    let kinds: Vec<String> =
-        scene.records().iter().map(|record| record["type"].as_str().unwrap().to_owned()).collect();
-    let wanted =
-        ["session", "context", "user", "assistant", "tool_use", "turn", "tool_result", "assistant", "turn"];
+    let kinds: Vec<String> = scene.records().iter().map(|record| record["type"].as_str().unwrap().to_owned()).collect();
+    let wanted = ["session", "context", "user", "assistant", "tool_use", "turn", "tool_result", "assistant", "turn"];
     assert_eq!(kinds, wanted);
     scene.restart();
     scene.says("and now?").await;

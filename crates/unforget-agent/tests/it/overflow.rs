@@ -81,7 +81,7 @@ async fn a_result_that_is_larger_than_the_window_is_shortened_and_answered() {
 #[tokio::test]
 async fn a_system_prompt_that_fills_the_window_is_an_error_and_not_a_loop() {
     let mut scene = Scene::with_window(30_000);
-    scene.settings.system = "rule ".repeat(25_000);
+    scene.settings.system = "rule ".repeat(45_000);
     let error = scene.say("hello").await.unwrap_err();
     assert!(matches!(&error, Error::Model(ModelError::Overflow { .. })), "{error}");
     assert!(error.to_string().contains("too long"), "{error}");

@@ -75,7 +75,9 @@ async fn play(scene: &mut Scene, at: usize, step: &Step) {
         }
         Step::Think => drop(scene.say(&format!("step {at} [[think]]")).await),
         Step::Abort => {
-            scene.api.push(Reply::Stall { text: "half of it".to_owned() });
+            // A new person has heard nothing yet.
+            scene.restart();
+            scene.api.push_for(has_tools, Reply::Stall { text: "half of it".to_owned() });
             let (abort, hears) = (scene.abort.clone(), scene.person.hears.clone());
             let words = format!("step {at}");
             let turn = scene.say(&words);
@@ -113,12 +115,14 @@ async fn play(scene: &mut Scene, at: usize, step: &Step) {
             scene.person.answers.push_back(Answer::Denied { by: "person", reason: Some("no".to_owned()) });
             drop(scene.say(&format!("step {at} [[parallel:echo a||echo b]]")).await);
         }
-        Step::Compact => drop(scene.compact().await),
+        Step::Compact => scene.compact_if_possible().await,
         Step::SummariserFails => {
             scene.push_for_summary(support::error(400, "api_error", "planned", None));
-            drop(scene.compact().await);
+            scene.compact_if_possible().await;
         }
-        Step::Undo => drop(scene.undo()),
+        Step::Undo => {
+            scene.undo();
+        }
         Step::Pin | Step::Unpin => {
             if let Some(words) = scene.of_type("user").first() {
                 let text = matches!(step, Step::Pin).then_some("pinned: keep this");
@@ -156,14 +160,14 @@ async fn judge(steps: &[Step], asks: Asks, model: &str) -> Result<(), TestCaseEr
         play(&mut scene, at, step).await;
     }
     scene.restart();
-    let last = scene.say("the last words [[recall]]").await;
+    let last = scene.say("the last words [[long:1]]").await;
     for request in scene.api.refusals() {
         let refusal = request.refusal.clone().unwrap();
         let is_overflow = rules::is_overflow(refusal.status, refusal.kind, &refusal.message);
         prop_assert!(is_overflow, "{refusal}\n{}", String::from_utf8_lossy(&request.body));
     }
     match last {
-        Ok(ended) => prop_assert!(ended.text.contains("the last words"), "{}", ended.text),
+        Ok(_) => prop_assert!(support::holds(&scene.last_request(), "the last words"), "{}", scene.last_request()),
         // Replies that were planned and not asked for may be left over.
         Err(error) => prop_assert!(error.to_string().contains("planned") || scene.api.planned() > 0, "{error}"),
     }

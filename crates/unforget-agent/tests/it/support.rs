@@ -3,9 +3,7 @@
 //! A [`Scene`] is everything around a conversation. Its parts are the real ones; only the server, the clock, the tool
 //! and the person are played. What happened is asked of the two places where it shows: the transcript and the requests.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,173 +15,24 @@ use unforget_agent::Result;
 use unforget_agent::compact::Compacted;
 use unforget_agent::gauge::Gauge;
 use unforget_agent::guard::Agent;
-use unforget_agent::host::{Answer, Host, Notice};
-use unforget_agent::model::BoxFuture;
 use unforget_agent::model::anthropic::{Anthropic, Credential, Options as ClientOptions};
 use unforget_agent::model::retry::{Jitter, Retry};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Call, Output, Tool, Toolbox};
+use unforget_agent::tools::Toolbox;
 use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::history::History;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
-use unforget_core::stamp::{SessionId, Source};
+use unforget_core::stamp::Source;
 use unforget_core::store::{OnMissing, Store};
 use unforget_testkit::api::{FakeApi, Options, Recorded, Reply};
 
-/// A clock that ticks one second a call, and ids that count up.
-#[derive(Debug, Default)]
-struct Ticking {
-    time: AtomicU64,
-    ids: AtomicU64,
-}
+mod cast;
 
-impl Source for Ticking {
-    fn now_ms(&self) -> i64 {
-        1_767_225_600_000 + i64::try_from(self.time.fetch_add(1000, Ordering::Relaxed)).unwrap()
-    }
-
-    fn new_id(&self, _: i64) -> SessionId {
-        let count = self.ids.fetch_add(1, Ordering::Relaxed);
-        SessionId::parse(&format!("01900000-0000-7000-8000-{count:012}")).unwrap()
-    }
-}
-
-/// What the tool has done, and whom it woke.
-#[derive(Debug, Default)]
-pub(crate) struct Runs {
-    commands: Mutex<Vec<String>>,
-    /// The transcript as it was when a command looked at it.
-    looks: Mutex<Vec<Vec<Value>>>,
-    pub(crate) began: Notify,
-}
-
-impl Runs {
-    pub(crate) fn commands(&self) -> Vec<String> {
-        self.commands.lock().unwrap().clone()
-    }
-
-    pub(crate) fn looks(&self) -> Vec<Vec<Value>> {
-        self.looks.lock().unwrap().clone()
-    }
-}
-
-/// The tool: `echo X`, `long N` (lines), `cjk N` (characters), `fail`, `wait` (until aborted), `look` (at the file).
-struct Bench {
-    runs: Arc<Runs>,
-    root: PathBuf,
-    kit: Kit,
-}
-
-/// How the tool presents itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Kit {
-    pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
-    pub(crate) asks: Asks,
-}
-
-/// Whether the tool asks before it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asks {
-    Never,
-    First,
-}
-
-impl Tool for Bench {
-    fn name(&self) -> &'static str {
-        self.kit.name
-    }
-
-    fn description(&self) -> &'static str {
-        self.kit.description
-    }
-
-    fn schema(&self) -> &'static str {
-        r#"{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}"#
-    }
-
-    fn asks_first(&self) -> bool {
-        self.kit.asks == Asks::First
-    }
-
-    fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output> {
-        let command = input["command"].as_str().unwrap_or_default().to_owned();
-        self.runs.commands.lock().unwrap().push(command.clone());
-        self.runs.began.notify_one();
-        Box::pin(async move {
-            let (word, rest) = command.split_once(' ').unwrap_or((&command, ""));
-            match word {
-                "long" => Output::ok(numbered(rest.parse().unwrap())),
-                "cjk" => Output::ok("記".repeat(rest.parse().unwrap())),
-                "fail" => Output::failed("it failed"),
-                "wait" => {
-                    abort.cancelled().await;
-                    Output::failed("[aborted by the user]")
-                }
-                "look" => {
-                    let lines = lines_of(&transcript(&self.root));
-                    self.runs.looks.lock().unwrap().push(lines);
-                    Output::ok("looked")
-                }
-                _ => Output::ok(rest),
-            }
-        })
-    }
-}
-
-/// So many numbered lines of fifty bytes each.
-pub(crate) fn numbered(count: usize) -> String {
-    (0..count).map(|line| format!("line {line:08} {}\n", "abcdefgh ".repeat(4).trim_end())).collect()
-}
-
-/// A person who answers by script and notes what is told.
-#[derive(Debug, Default)]
-pub(crate) struct Person {
-    pub(crate) answers: VecDeque<Answer>,
-    /// What is answered when the script has ended; without it the person never answers.
-    pub(crate) otherwise: Option<Answer>,
-    pub(crate) asked: Vec<Call>,
-    pub(crate) guard: Vec<String>,
-    pub(crate) retries: u32,
-    /// Is woken when a question is open that the script has no answer to.
-    pub(crate) ponders: Arc<Notify>,
-    /// Is woken by every piece of text.
-    pub(crate) hears: Arc<Notify>,
-}
-
-impl Host for Person {
-    fn tell(&mut self, notice: Notice<'_>) {
-        use unforget_agent::model::{Delta, Event};
-        match notice {
-            Notice::Guard(line) => self.guard.push(line.to_owned()),
-            Notice::Model(Event::Retrying { .. }) => self.retries += 1,
-            Notice::Model(Event::Delta { delta: Delta::Text(_), .. }) => self.hears.notify_one(),
-            _ => {}
-        }
-    }
-
-    fn standing(&self, _: &Call) -> Option<Answer> {
-        None
-    }
-
-    fn approve<'a>(&'a mut self, call: &'a Call) -> BoxFuture<'a, Answer> {
-        self.asked.push(call.clone());
-        let answer = self.answers.pop_front().or_else(|| self.otherwise.clone());
-        let ponders = Arc::clone(&self.ponders);
-        Box::pin(async move {
-            match answer {
-                Some(answer) => answer,
-                None => {
-                    ponders.notify_one();
-                    std::future::pending().await
-                }
-            }
-        })
-    }
-}
+pub(crate) use cast::{Asks, Kit, Person, Runs, numbered};
+use cast::{Bench, Ticking};
 
 /// Everything around a conversation.
 pub(crate) struct Scene {
@@ -267,11 +116,7 @@ impl Scene {
     }
 
     fn toolbox(&self) -> Toolbox {
-        Toolbox::new(vec![Box::new(Bench {
-            runs: Arc::clone(&self.runs),
-            root: self.root.clone(),
-            kit: self.kit,
-        })])
+        Toolbox::new(vec![Box::new(Bench { runs: Arc::clone(&self.runs), root: self.root.clone(), kit: self.kit })])
     }
 
     pub(crate) async fn say(&mut self, words: &str) -> Result<Ended> {
@@ -297,6 +142,12 @@ impl Scene {
         let session = self.session.as_mut().unwrap();
         let view = agent.look(session).unwrap();
         agent.compact(session, None, &view, &mut self.person, &self.abort).await.unwrap()
+    }
+
+    /// Compacts by hand; there may be too little to replace.
+    pub(crate) async fn compact_if_possible(&mut self) {
+        let done = self.compact().await;
+        assert!(done.is_none_or(|done| done.tokens.1 < done.tokens.0), "{done:?}");
     }
 
     pub(crate) fn undo(&mut self) -> Option<u64> {

@@ -46,7 +46,7 @@ async fn g17_thinking_that_a_compaction_kept_stays_out() {
 
 #[tokio::test]
 async fn a_budget_for_thinking_and_a_compaction_in_the_middle_of_a_turn_go_together() {
-    let mut scene = Scene::with(16_000, MANUAL);
+    let mut scene = Scene::with(11_000, MANUAL);
     scene.settings.thinking = Thinking::Budget(1024);
     scene.settings.max_tokens = 2048;
     scene.settings.tool_output = 4000;

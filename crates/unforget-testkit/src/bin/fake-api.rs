@@ -25,6 +25,13 @@ usage: fake-api [--port N] [--window N] [--model NAME] [--pace MILLISECONDS] [--
 ";
 const DEFAULT_PACE: Duration = Duration::from_millis(10);
 
+/// What a person may say to it.
+const SAY: &str = "
+say: [[bash:ls -l]]  [[read:PATH]]  [[write:PATH|TEXT]]  [[parallel:CMD||CMD]]  [[chain:3|CMD]]
+     [[think]]  [[recall]]  [[long:500]]; anything else is echoed
+
+";
+
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,6 +63,7 @@ fn run() -> Result<(), String> {
     let api = FakeApi::start(options).map_err(|error| error.to_string())?;
     let url = api.url();
     say(&format!("{url}\nexport ANTHROPIC_BASE_URL={url}\nexport ANTHROPIC_API_KEY=sk-ant-fake\n"))?;
+    say(SAY)?;
     api.serve();
     Ok(())
 }

@@ -91,7 +91,10 @@ fn told(repairs: &[Repair]) -> Vec<String> {
     let mut lines: Vec<String> = news
         .iter()
         .take(TOLD)
-        .map(|repair| screen::fit(&screen::one_line(&format!("record {}: {}", repair.n, repair.kind)), RULE + 8))
+        .map(|repair| match repair.kind {
+            RepairKind::ResultAdded(_) => "a tool was interrupted; it may have run, and is not run again".to_owned(),
+            _ => screen::fit(&screen::one_line(&format!("record {}: {}", repair.n, repair.kind)), RULE + 8),
+        })
         .collect();
     if news.len() > TOLD {
         lines.push(format!("{} more; `unforget show` tells all", news.len() - TOLD));

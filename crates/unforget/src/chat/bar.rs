@@ -6,8 +6,8 @@ use unforget_agent::gauge::Gauge;
 /// Cells of the bar.
 const CELLS: u64 = 30;
 
-/// The lines of `/context`.
-pub(crate) fn lines(gauge: &Gauge, window: u64) -> Vec<String> {
+/// The lines of `/context`; at `limit` tokens the guard makes room.
+pub(crate) fn lines(gauge: &Gauge, window: u64, limit: u64) -> Vec<String> {
     let tenths = gauge.tokens.saturating_mul(1000) / window.max(1);
     let full = (gauge.tokens.saturating_mul(CELLS) / window.max(1)).min(CELLS);
     let color = match tenths {
@@ -27,7 +27,11 @@ pub(crate) fn lines(gauge: &Gauge, window: u64) -> Vec<String> {
             tenths % 10
         ),
         format!("  {dim}{}{dim:#}", gauge.provenance()),
-        format!("  {dim}system prompt and tools: ~{} tokens{dim:#}", grouped(gauge.context)),
+        format!(
+            "  {dim}system prompt and tools: ~{}; room is made at {}{dim:#}",
+            grouped(gauge.context),
+            grouped(limit)
+        ),
         format!("  Messages: {}", gauge.messages),
     ]
 }
@@ -52,10 +56,10 @@ mod tests {
         let gauge =
             Gauge { tokens: 95_000, measured: 90_000, estimated: 5000, messages: 12, scale: 1000, ..Gauge::default() };
         let plain: Vec<String> =
-            lines(&gauge, 200_000).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+            lines(&gauge, 200_000, 170_000).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         assert_eq!(plain[0], "  Context usage: ~95,000 / 200,000 tokens");
         assert_eq!(plain[1], "  [##############----------------] 47.5%");
         assert_eq!(plain[2], "  90000 measured by the last call + 5000 estimated since");
-        assert!(lines(&Gauge { tokens: 900, ..gauge }, 300)[1].contains(&"#".repeat(30)));
+        assert!(lines(&Gauge { tokens: 900, ..gauge }, 300, 250)[1].contains(&"#".repeat(30)));
     }
 }

@@ -195,6 +195,9 @@ impl Host for Plain {
                 quote(&output.text)
             )),
             (Notice::ToolEnded { output, .. }, false) if output.is_error => {
+                if std::mem::take(&mut self.wrote) {
+                    self.print("\n");
+                }
                 self.note(&format!("[tool] failed: {}", screen::fit(&screen::one_line(&output.text), 100)));
             }
             (Notice::Guard(line), true) => {

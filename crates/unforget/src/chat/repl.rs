@@ -114,7 +114,11 @@ fn improve_title(chat: &mut Chat<'_>) -> Result<()> {
 }
 
 fn prompt(chat: &Chat<'_>) -> String {
-    format!("[{}] > ", screen::fit(&screen::one_line(&chat.session.key().to_string()), 40))
+    let key = screen::fit(&screen::one_line(&chat.session.key().to_string()), 40);
+    match &chat.label {
+        Some(label) => format!("[{key} {}] > ", screen::fit(&screen::one_line(label), 20)),
+        None => format!("[{key}] > "),
+    }
 }
 
 fn completions(chat: &Chat<'_>) -> Completions {

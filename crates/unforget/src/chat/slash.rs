@@ -112,7 +112,7 @@ fn help() -> Result<()> {
 fn new(chat: &mut Chat<'_>, label: &str) -> Result<()> {
     let key = chat.session.key().clone();
     let session = chat.context.store.create(&key, Some(label).filter(|label| !label.is_empty()))?;
-    chat.take_up(session);
+    chat.take_up(session)?;
     let label = if label.is_empty() { String::new() } else { format!(" ({})", screen::one_line(label)) };
     say(&format!("New session: {}{label}", banner::short_id(chat.session.id().as_str())))
 }
@@ -134,7 +134,7 @@ fn switch(chat: &mut Chat<'_>, name: &str) -> Result<()> {
         return say("That is this session.");
     }
     let session = chat.context.store.open(&entry)?;
-    chat.take_up(session);
+    chat.take_up(session)?;
     say("Switched to:")?;
     banner::session(chat, &mut anstream::stdout().lock())?;
     Ok(())
@@ -143,11 +143,13 @@ fn switch(chat: &mut Chat<'_>, name: &str) -> Result<()> {
 fn history(chat: &Chat<'_>, argument: &str) -> Result<()> {
     let count = match argument {
         "" => HISTORY,
-        "all" => usize::MAX,
+        "all" => return whole_history(chat),
         text => text.parse().map_err(|_| Failure::usage("/history takes a number of records, or `all`"))?,
     };
-    let shown: Vec<String> = chat.session.view(&chat.agent().limits(), |path, _| {
-        path.records.iter().map(|record| conversation::terminal(record)).filter(|text| !text.is_empty()).collect()
+    let (shown, compacted): (Vec<String>, bool) = chat.session.view(&chat.agent().limits(), |path, _| {
+        let texts = path.records.iter().map(|record| conversation::terminal(record));
+        let compacted = path.records.iter().any(|record| matches!(record.body, Body::Compaction { .. }));
+        (texts.filter(|text| !text.is_empty()).collect(), compacted)
     })?;
     let mut out = anstream::stdout().lock();
     if shown.is_empty() {
@@ -155,7 +157,10 @@ fn history(chat: &Chat<'_>, argument: &str) -> Result<()> {
     }
     let skipped = shown.len().saturating_sub(count);
     if skipped > 0 {
-        writeln!(out, "  ({skipped} earlier records: /history all)")?;
+        writeln!(out, "  ({skipped} earlier records: /history {})", shown.len())?;
+    }
+    if compacted {
+        writeln!(out, "  (what the summary replaced: /history all)")?;
     }
     for text in &shown[skipped..] {
         out.write_all(text.as_bytes())?;
@@ -163,10 +168,28 @@ fn history(chat: &Chat<'_>, argument: &str) -> Result<()> {
     Ok(())
 }
 
+/// Everything that is in the transcript, also what the model no longer sees.
+fn whole_history(chat: &Chat<'_>) -> Result<()> {
+    let bytes = chat.session.reader()?.read_all()?;
+    let mut out = anstream::stdout().lock();
+    for record in &unforget_core::scan::scan(&bytes).records {
+        out.write_all(conversation::terminal(record).as_bytes())?;
+    }
+    Ok(())
+}
+
 fn context(chat: &Chat<'_>) -> Result<()> {
     let agent = chat.agent();
     let view = agent.look(&chat.session)?;
-    for line in bar::lines(&view.gauge, chat.model.window()) {
+    let mut gauge = view.gauge;
+    if view.stated == unforget_agent::guard::Stated::default() {
+        // Nothing was sent yet; the first request will have these.
+        let texts = [chat.settings.system.as_str(), chat.tools.definitions()];
+        gauge.context = texts.iter().map(|text| unforget_core::tokens::estimate(text.as_bytes())).sum();
+        gauge.estimated += gauge.context;
+        gauge.tokens += gauge.context;
+    }
+    for line in bar::lines(&gauge, chat.model.window(), agent.limit()) {
         writeln!(anstream::stdout(), "{line}")?;
     }
     Ok(())
@@ -195,6 +218,10 @@ fn undo(chat: &mut Chat<'_>) -> Result<()> {
         Some(n) => say(&format!("Undone: record {n}. The model sees again what it replaced."))?,
         None => return say("Nothing was compacted here."),
     }
+    let agent = chat.agent();
+    if agent.look(&chat.session)?.gauge.tokens > agent.limit() {
+        say("That is too much for the next call: the guard will make room again then.")?;
+    }
     context(chat)
 }
 
@@ -202,6 +229,10 @@ fn pin(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
     let limits = chat.agent().limits();
     if let Some(number) = argument.strip_prefix("off") {
         let n: u64 = number.trim().parse().map_err(|_| Failure::usage("/pin off <record>"))?;
+        let pins = chat.session.view(&limits, |path, _| compact::pinned(path))?;
+        if !pins.iter().any(|(pinned, _)| *pinned == n) {
+            return Err(Failure::usage(format!("record {n} is not pinned")).hint("/pin list shows what is"));
+        }
         chat.session.append(&[Draft::pin(n, None)])?;
         return say(&format!("Record {n} is pinned no longer."));
     }

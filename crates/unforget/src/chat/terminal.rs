@@ -25,7 +25,7 @@ const CALL_COLUMNS: usize = 78;
 /// A tool that ran longer says how long.
 const LONG: Duration = Duration::from_secs(1);
 /// What may be answered to a question.
-const QUESTION: &str = "  Allow? [y]es / [n]o / [a]lways for this tool: ";
+const QUESTION: &str = "  Allow? [y]es, [n]o, [a]lways (until you quit), or say why not: ";
 
 /// What a person allowed for as long as the program runs.
 #[derive(Debug, Default)]
@@ -284,8 +284,14 @@ fn shown_arguments(call: &Call) -> Vec<String> {
 fn shown_output(output: &Output) -> String {
     let lines = output.text.lines().count();
     let first = screen::one_line(output.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("(nothing)"));
-    let more = if lines > 1 { format!(" … ({lines} lines)") } else { String::new() };
-    format!("{}{more}", screen::fit(&first, CALL_COLUMNS - 30))
+    let last = output.text.lines().next_back().map(screen::one_line).unwrap_or_default();
+    let more = match lines {
+        0 | 1 => String::new(),
+        // How it ended is what counts of a command that failed.
+        _ if output.is_error && last.starts_with('[') => format!(" {}", screen::fit(&last, 30)),
+        _ => format!(" ({lines} lines)"),
+    };
+    format!("{}{more}", screen::fit(&first, CALL_COLUMNS - 40))
 }
 
 /// Columns for the model's words.

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::scene::Scene;
 use crate::support::Home;
 
 #[test]
@@ -50,4 +51,39 @@ fn plain(text: &str) -> String {
         }
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// The recording is typed again, key by key, and the screens must be those that are printed.
+#[test]
+fn the_recording_in_the_readme_is_what_happens() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let recording = readme.split("```text\n$ unforget\n").nth(1).unwrap().split("```").next().unwrap();
+    let scene = Scene::offline();
+    for name in ["unforget", "unforget-agent", "unforget-core", "unforget-testkit"] {
+        std::fs::create_dir_all(scene.work().join("crates").join(name)).unwrap();
+    }
+    for expected in recording.split("$ unforget\n") {
+        let mut terminal = scene.chat();
+        for line in expected.lines() {
+            if let Some((_, typed)) = line.split_once("] > ") {
+                terminal.begin(typed);
+            } else if let Some((_, answer)) =
+                line.split_once("Allow? [y]es, [n]o, [a]lways (until you quit), or say why not: ")
+            {
+                terminal.answer(&format!("{answer}\r"));
+            }
+        }
+        assert_eq!(terminal.ends(), 0);
+        assert_eq!(unnamed(&terminal.text()), unnamed(expected.trim_end()));
+    }
+}
+
+/// The screen without the session's id and the folder of this run.
+fn unnamed(screen: &str) -> String {
+    let line = |line: &str| match line.split_once(':') {
+        Some((name, _)) if name == "  Workspace" => format!("{name}: FOLDER"),
+        Some((name, rest)) if name == "  Session" => format!("{name}:{}", rest.split(" (").next().unwrap_or_default()),
+        _ => line.trim_end().to_owned(),
+    };
+    screen.lines().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -33,6 +33,8 @@ const TURNS_OF_A_PROCESS: usize = 24;
 const KILLS_OF_A_KIND: usize = 20;
 const KILLS: usize = 100;
 const COMPACTIONS: usize = 10;
+/// After so many processes everything is counted, so that a fault is told soon after it happened.
+const ACCOUNT_EVERY: usize = 10;
 
 /// When the program is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +129,9 @@ impl Soak {
         self.restarts += 1;
         self.kills[kind as usize] += usize::from(killed.is_some());
         self.look();
+        if self.restarts.is_multiple_of(ACCOUNT_EVERY) {
+            self.log.account(&self.prompts.said, &self.setting.ran());
+        }
         self.times.push((self.prompts.said.len(), begun.elapsed(), killed.flatten()));
     }
 

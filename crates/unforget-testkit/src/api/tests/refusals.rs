@@ -77,10 +77,10 @@ fn the_window_is_enforced() {
     let long = say(&"hello ".repeat(100));
     let (status, kind, message) = ask(&start_as("claude-opus-5", 100), &long).error();
     assert_eq!((status, kind.as_str()), (400, "invalid_request_error"));
-    assert_eq!(message, "prompt is too long: 166 tokens > 100 maximum");
+    assert_eq!(message, "prompt is too long: 131 tokens > 100 maximum");
     let wide = with(long, "max_tokens", json!(200));
     let message = ask(&start_as("claude-opus-4-1", 300), &wide).error().2;
-    assert!(message.starts_with("input length and `max_tokens` exceed context limit: 166 + 200 > 300"), "{message}");
+    assert!(message.starts_with("input length and `max_tokens` exceed context limit: 131 + 200 > 300"), "{message}");
     assert_eq!(ask(&start_as("claude-opus-5", 300), &wide).status, 200);
 }
 

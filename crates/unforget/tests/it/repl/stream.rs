@@ -57,7 +57,7 @@ fn retry_after_a_failed_call_sends_the_words_once() {
     let mut terminal = scene.chat();
     let told = terminal.say("say something");
     assert!(told.contains("error: ") && told.contains("the moon is in the wrong place"), "{told}");
-    assert!(told.contains("hint: your words are saved; ask again with /retry"), "{told}");
+    assert!(told.contains("hint: your words are saved; `/retry` in the chat asks again"), "{told}");
     assert_eq!(turns(&scene.records()), ["failed"]);
 
     assert!(terminal.say("/retry").contains("ECHO(1 messages): say something"), "{}", terminal.text());

@@ -34,7 +34,7 @@ fn a_tool_runs_after_yes_and_not_after_no() {
     terminal.begin("[[bash:echo run >> ran]]");
     terminal.answer("n\r");
     let told = terminal.prompt();
-    assert!(told.contains("TOOL-DONE: [not run: denied by the person]"), "{told}");
+    assert!(told.contains("TOOL-DONE: [not run: the user did not allow it]"), "{told}");
     assert_eq!(scene.worked("ran"), "run\n");
     let wanted = [("pending", "-"), ("allowed", "person"), ("pending", "-"), ("denied", "person")];
     assert_eq!(approvals(&scene), pairs(&wanted));
@@ -51,7 +51,7 @@ fn words_instead_of_an_answer_are_the_reason_for_a_no() {
     terminal.answer("x\r");
     terminal.answer("Use make instead\r");
     let told = terminal.prompt();
-    assert!(told.contains("[not run: the user denied it: Use make instead]"), "{told}");
+    assert!(told.contains("[not run: the user said: Use make instead]"), "{told}");
     assert_eq!(scene.worked("ran"), "");
 }
 
@@ -107,7 +107,7 @@ fn ctrl_c_at_the_question_aborts_the_turn_and_ctrl_d_denies() {
 
     terminal.begin("[[bash:echo three >> ran]]");
     terminal.answer(CTRL_D);
-    assert!(terminal.prompt().contains("TOOL-DONE: [not run: denied by the person]"), "{}", terminal.text());
+    assert!(terminal.prompt().contains("TOOL-DONE: [not run: the user did not allow it]"), "{}", terminal.text());
     assert_eq!(scene.worked("ran"), "");
     assert!(scene.api().refusals().is_empty());
 }
