@@ -16,7 +16,7 @@ fn history_shows_what_was_said_and_can_be_short() {
     assert!(all.contains(" you ") && all.contains("     first words") && all.contains("     second words"), "{all}");
     let short = terminal.say("/history 2");
     assert!(!short.contains("first words") && short.contains("     second words"), "{short}");
-    assert!(short.contains("earlier records: /history all"), "{short}");
+    assert!(short.contains("earlier records: /history 4"), "{short}");
     assert!(terminal.say("/history all").contains("first words"));
     assert!(terminal.say("/history many").contains("error: /history takes a number"));
 }

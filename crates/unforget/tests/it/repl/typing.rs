@@ -22,7 +22,7 @@ fn tab_completes_the_name_of_a_session() {
     terminal.say("/new work");
     terminal.keys("/switch holi");
     terminal.keys(TAB);
-    terminal.wait_for_last_row("[main:cli:user] > /switch holiday plans");
+    terminal.wait_for_last_row("[main:cli:user work] > /switch holiday plans");
     terminal.keys(ENTER);
     terminal.wait_for("Switched to:");
 }
