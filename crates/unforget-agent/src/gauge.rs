@@ -91,6 +91,8 @@ struct Fold {
     context: u64,
     said: u64,
     since: u64,
+    /// The same with everything that was shortened or left out later: what the next measurement was of.
+    since_whole: u64,
     last: Option<(u64, u64)>,
     /// Whether the beginning changed since the last measurement, so that the next one cannot be compared with it.
     changed: bool,
@@ -116,9 +118,11 @@ impl Fold {
         }
         let cost = cost(record, &path.trims, path.thinking_from);
         self.said += cost;
-        // What was measured was measured whole, before it was shortened.
-        let is_whole = path.trims.is_empty() && record.n >= path.thinking_from;
-        self.since += if is_whole { cost } else { self::cost(record, &Trims::default(), 0) };
+        self.since += cost;
+        self.since_whole += match is_whole(record, path) {
+            true => cost,
+            false => self::cost(record, &Trims::default(), 0),
+        };
         let role = match record.body {
             Body::Assistant { .. } | Body::ToolUse(_) => "assistant",
             Body::User { .. } | Body::ToolResult(_) | Body::Compaction { .. } => "user",
@@ -130,23 +134,25 @@ impl Fold {
     fn measure(&mut self, n: u64, total: u64) {
         let pair = match self.last {
             Some((before, measured)) if !self.changed && (before > self.boundary || n < self.boundary) => {
-                Some((total.saturating_sub(measured), self.since))
+                Some((total.saturating_sub(measured), self.since_whole))
             }
             // The first measurement behind the boundary is of everything.
             _ if n > self.boundary => Some((total, self.said + self.context)),
             _ => None,
         };
         if let Some((measured, estimated)) = pair.filter(|(measured, _)| *measured > 0) {
-            self.pairs = (self.pairs.0 + measured, self.pairs.1 + estimated);
+            self.pairs = (self.pairs.0.saturating_add(measured), self.pairs.1.saturating_add(estimated));
         }
         self.last = Some((n, total));
-        self.since = 0;
+        (self.since, self.since_whole) = (0, 0);
         self.changed = false;
     }
 
     fn finish(self) -> Gauge {
         let scale = match self.pairs {
-            (measured, estimated) if estimated >= CALIBRATION => (measured * ONE / estimated).clamp(SCALE.0, SCALE.1),
+            (measured, estimated) if estimated >= CALIBRATION => {
+                (measured.saturating_mul(ONE) / estimated).clamp(SCALE.0, SCALE.1)
+            }
             _ => ONE,
         };
         let measured = self.last.filter(|(n, _)| *n > self.boundary);
@@ -154,7 +160,7 @@ impl Fold {
         let estimated = scaled(rest, scale);
         let known = measured.map_or(0, |(_, total)| total);
         Gauge {
-            tokens: known + estimated,
+            tokens: known.saturating_add(estimated),
             measured: known,
             estimated,
             context: scaled(self.context, scale),
@@ -166,11 +172,13 @@ impl Fold {
 }
 
 /// Everything that a usage counts: what was sent, from the cache or not, and what was answered.
+///
+/// The numbers come from a server or an imported file, and may be any.
 pub fn total(usage: &str) -> Option<u64> {
     let members = json::members(usage)?;
     let number = |name| json::member(&members, name).and_then(json::number);
     let parts = ["cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
-    Some(number("input_tokens")? + parts.iter().filter_map(|name| number(name)).sum::<u64>())
+    Some(parts.iter().filter_map(|name| number(name)).fold(number("input_tokens")?, u64::saturating_add))
 }
 
 /// Estimated tokens of what a record adds to a request.
@@ -182,7 +190,7 @@ pub fn cost(record: &Record<'_>, trims: &Trims, thinking_from: u64) -> u64 {
     };
     match &record.body {
         Body::User { content: raw } => content(raw, FRAME),
-        Body::Assistant { content: raw, .. } if record.n < thinking_from && is_thinking(raw) => 0,
+        Body::Assistant { .. } if is_left_out(record, thinking_from) => 0,
         Body::Assistant { content: raw, .. } => content(raw, FRAME),
         Body::ToolUse(call) => content(call.input, CALL_FRAME),
         Body::ToolResult(result) => content(result.content, CALL_FRAME),
@@ -191,6 +199,17 @@ pub fn cost(record: &Record<'_>, trims: &Trims, thinking_from: u64) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// Whether a record is thinking that belongs to another beginning of the conversation, and is not sent.
+pub(crate) fn is_left_out(record: &Record<'_>, thinking_from: u64) -> bool {
+    let Body::Assistant { content, .. } = &record.body else { return false };
+    record.n < thinking_from && is_thinking(content)
+}
+
+/// Whether a record is sent with all that it says.
+fn is_whole(record: &Record<'_>, path: &Path<'_, '_>) -> bool {
+    path.trims.cap(record.n, usize::MAX) == usize::MAX && !is_left_out(record, path.thinking_from)
 }
 
 fn is_thinking(content: &str) -> bool {

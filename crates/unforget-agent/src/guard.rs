@@ -7,6 +7,8 @@
 //!
 //! A summariser that fails is not asked again at once: after two failures the rules take over for some turns.
 
+use std::collections::HashSet;
+
 use tokio_util::sync::CancellationToken;
 use unforget_core::history::{self, History, Limits, Path};
 use unforget_core::record::{Body, Draft};
@@ -118,7 +120,7 @@ impl Agent<'_> {
             if view.gauge.tokens <= limit || abort.is_cancelled() {
                 break;
             }
-            if attempt == 0 && self.counts_below(&view, limit).await {
+            if attempt == 0 && self.counts_below(&view, limit, abort).await {
                 break;
             }
             let tokens = view.gauge.tokens;
@@ -157,14 +159,16 @@ impl Agent<'_> {
     }
 
     /// Whether the model itself counts fewer tokens than the limit; an estimate may be wrong, and a count is free.
-    async fn counts_below(&self, view: &View, limit: u64) -> bool {
+    async fn counts_below(&self, view: &View, limit: u64, abort: &CancellationToken) -> bool {
         if view.gauge.estimated < view.gauge.tokens / 4 || view.gauge.tokens > limit.saturating_mul(2) {
             return false;
         }
         let thinking = self.settings.thinking.with(&view.history);
         let request = Request { history: &view.history, max_tokens: self.settings.max_tokens, thinking };
         // What cannot be counted is estimated: not all that may be sent may be counted.
-        self.model.count(&request).await.is_ok_and(|count| count <= limit)
+        let counted = abort.run_until_cancelled(self.model.count(&request)).await;
+        // Whoever has enough does not wait for a summary either.
+        counted.is_none_or(|count| count.is_ok_and(|count| count <= limit))
     }
 
     /// Stage one: large results shortened, oldest first, if that is enough to get below `limit`.
@@ -279,7 +283,7 @@ impl Agent<'_> {
     /// Takes the newest compaction or trim out of effect; tells which record that was.
     pub fn undo(&self, session: &mut Session) -> Result<Option<u64>> {
         let newest = session.view(&self.limits(), |path, _| {
-            let undone: Vec<u64> = path
+            let undone: HashSet<u64> = path
                 .records
                 .iter()
                 .filter_map(|record| match record.body {

@@ -81,10 +81,13 @@ pub async fn run_turn(
 ) -> Result<Ended> {
     let mut turn = Turn { agent, tools, host, abort, overflows: 0, cut_off: 0 };
     turn.begin(session, input).await?;
-    for _ in 0..agent.settings.max_steps.max(1) {
+    let mut steps = 0;
+    while steps < agent.settings.max_steps.max(1) {
         if let Some(ended) = turn.step(session).await? {
             return Ok(ended);
         }
+        // Making room is no step of the model's, and has a bound of its own.
+        steps += u32::from(turn.overflows == 0);
         if abort.is_cancelled() {
             return turn.aborted(session, &Assembly::default());
         }
@@ -193,7 +196,7 @@ impl Turn<'_, '_> {
             let usage = assembly.usage.clone();
             return Ok(Some(Ended { state: State::Done, text: assembly.text(), stop_reason, usage, n }));
         }
-        self.run_calls(session, &calls).await?;
+        self.run_calls(session, &calls, calls::From::Model).await?;
         Ok(None)
     }
 

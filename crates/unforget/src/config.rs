@@ -141,8 +141,7 @@ impl Config {
         one_system_prompt(&mut chosen)?;
         let values = Values(&chosen);
         let model = values.text("model").unwrap_or_default();
-        let by_model = if model.ends_with(LARGE) { LARGE_WINDOW } else { WINDOW };
-        let window = values.number("window").unwrap_or(by_model);
+        let window = values.number("window").unwrap_or_else(|| window_of(&model));
         let max_tokens = values.number("max_tokens").unwrap_or_default();
         if max_tokens >= window {
             let place = values.origin("max_tokens").max(values.origin("window")).place();
@@ -180,6 +179,21 @@ impl Config {
         }
         Ok(Self { chosen, ..config })
     }
+
+    /// Takes another model, with its own window unless one is set.
+    pub(crate) fn change_model(&mut self, name: &str) {
+        name.clone_into(&mut self.model);
+        let window = self.chosen.iter_mut().find(|found| found.setting.name == "window");
+        if let Some(found) = window.filter(|found| found.origin == Origin::Default) {
+            self.window = window_of(name);
+            found.value = Some(Value::Number(self.window));
+        }
+    }
+}
+
+/// The window of a model, as its name says it.
+fn window_of(model: &str) -> u64 {
+    if model.ends_with(LARGE) { LARGE_WINDOW } else { WINDOW }
 }
 
 /// The value of one setting: that of the highest source which has one.

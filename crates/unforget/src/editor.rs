@@ -21,7 +21,7 @@ mod assistant;
 mod command;
 
 pub(crate) use assistant::Completions;
-use assistant::{Assistant, Typed, fence_is_open};
+use assistant::{Assistant, Typed, fence_after};
 pub(crate) use command::{split, text, unknown_command};
 
 /// Inputs that the history keeps.
@@ -141,18 +141,20 @@ impl Editor {
 #[derive(Debug, Default)]
 struct Unfinished {
     text: String,
+    /// The fence that is open at its end. Kept, because looking through all of the text for every line takes ever longer.
+    fence: Option<usize>,
 }
 
 impl Unfinished {
     /// Takes a line, and returns the input if that ends it.
     fn push(&mut self, line: &str) -> Option<String> {
         self.text.push_str(line);
-        let fence = fence_is_open(&self.text);
-        let goes_on = fence || self.text.ends_with('\\');
+        self.fence = fence_after(self.fence, line);
+        let goes_on = self.fence.is_some() || self.text.ends_with('\\');
         if !goes_on || self.text.len() > LONGEST_INPUT {
-            return Some(std::mem::take(&mut self.text));
+            return Some(std::mem::take(self).text);
         }
-        if !fence {
+        if self.fence.is_none() {
             // Only a backslash that Enter followed goes away: those within pasted lines mean something.
             self.text.pop();
         }

@@ -24,6 +24,8 @@ const REQUEST: usize = 300;
 const REQUESTS: usize = 20;
 /// Most open tasks in a digest.
 const TASKS: usize = 15;
+/// How many open tasks are looked at when one is ticked off; older ones are forgotten.
+const TASKS_REACH: usize = 20 * TASKS;
 
 /// A summary without a model, of at most about `most` bytes.
 pub fn digest(plan: &Plan, most: usize) -> String {
@@ -93,6 +95,9 @@ fn open_tasks(plan: &Plan) -> Vec<String> {
             let task = bounded(line.trim(), REQUEST);
             tasks.retain(|known| *known != task);
             tasks.push(task);
+            if tasks.len() > TASKS_REACH {
+                tasks.remove(0);
+            }
         }
     }
     tasks.split_off(tasks.len().saturating_sub(TASKS))

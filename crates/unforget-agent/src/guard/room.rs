@@ -72,6 +72,8 @@ pub(super) fn largest(path: &Path<'_, '_>, room: usize) -> Option<Trim> {
 /// Bytes of what a record says to the model, as far as they can be made fewer.
 fn size(record: &Record<'_>, path: &Path<'_, '_>) -> Option<usize> {
     let size = match &record.body {
+        // Thinking that is not sent takes no room, and shortening it would make none.
+        Body::Assistant { .. } if gauge::is_left_out(record, path.thinking_from) => return None,
         Body::User { content } | Body::Assistant { content, .. } => content.len(),
         Body::ToolUse(call) => call.input.len(),
         Body::ToolResult(result) => result.content.len(),

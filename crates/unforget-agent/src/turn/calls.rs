@@ -2,19 +2,23 @@
 //!
 //! A tool that asks first has its question in the log before it is asked, and the answer before it runs. So after a crash a question
 //! that was still open is asked again, and what was allowed is not run a second time.
+//!
+//! A transcript may come from somebody else, and with it a question that nobody here has seen. So what is found open in the log is
+//! asked whatever the tool, and what was allowed in advance does not count for it.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use unforget_core::blob::{self, BlobRef};
-use unforget_core::history::{History, UNKNOWN_OUTCOME};
+use unforget_core::history::{History, Limits, UNKNOWN_OUTCOME};
 use unforget_core::json;
-use unforget_core::record::{Body, Draft};
+use unforget_core::record::{Body, Draft, Record};
 use unforget_core::session::Session;
 
 use super::{ABORTED, Turn, failed_result};
 use crate::error::Result;
 use crate::host::{Answer, Notice};
-use crate::tools::{Call, Output, READ_OUTPUT, Tool, shorten};
+use crate::tools::{Call, Output, READ_OUTPUT, shorten};
 
 /// How many bytes of a long output are read at once, if the settings let the model see so many.
 const READ_AT_ONCE: usize = 12 * 1024;
@@ -23,15 +27,24 @@ const READ_LEAST: usize = 1024;
 /// Bytes that a piece takes beside its text.
 const READ_HEAD: usize = 128;
 
+/// Where calls come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// The model, just now.
+    Model,
+    /// The log, where they waited for an answer.
+    Log,
+}
+
 impl Turn<'_, '_> {
     /// Runs calls one after the other. Once the turn is aborted, the rest is answered as not run.
-    pub(super) async fn run_calls(&mut self, session: &mut Session, calls: &[Call]) -> Result<()> {
+    pub(super) async fn run_calls(&mut self, session: &mut Session, calls: &[Call], from: From) -> Result<()> {
         for call in calls {
             if self.abort.is_cancelled() {
                 session.append(&[failed_result(&call.id, ABORTED)])?;
                 continue;
             }
-            if let Some(refusal) = self.refusal(session, call).await? {
+            if let Some(refusal) = self.refusal(session, call, from).await? {
                 session.append(&[failed_result(&call.id, &refusal)])?;
                 let output = Output::failed(refusal);
                 self.host.tell(Notice::ToolEnded { call, output: &output, took: std::time::Duration::ZERO });
@@ -65,11 +78,12 @@ impl Turn<'_, '_> {
     }
 
     /// Why a call may not run; none if it may.
-    async fn refusal(&mut self, session: &mut Session, call: &Call) -> Result<Option<String>> {
-        if !self.tools.find(&call.name).is_some_and(Tool::asks_first) {
+    async fn refusal(&mut self, session: &mut Session, call: &Call, from: From) -> Result<Option<String>> {
+        if !self.tools.find(&call.name).is_some_and(|tool| from == From::Log || tool.asks_first()) {
             return Ok(None);
         }
-        let answer = match self.host.standing(call) {
+        let standing = self.host.standing(call);
+        let answer = match standing.filter(|answer| from == From::Model || matches!(answer, Answer::Denied { .. })) {
             Some(answer) => answer,
             None => {
                 session.append(&[Draft::new("approval").text("tool_use_id", &call.id).text("state", "pending")])?;
@@ -99,16 +113,19 @@ impl Turn<'_, '_> {
 
     /// Asks again what was still open when the program ended.
     pub(super) async fn pending(&mut self, session: &mut Session, history: &History<'_>) -> Result<()> {
-        let mut calls = Vec::new();
+        if history.pending.is_empty() {
+            return Ok(());
+        }
+        let mut found = calls_of(session, &self.agent.limits())?;
+        let (mut calls, mut lost) = (Vec::new(), Vec::new());
         for (id, n) in &history.pending {
-            match find_call(session, &self.agent.limits(), *n)? {
+            match found.remove(n) {
                 Some(call) => calls.push(call),
-                None => {
-                    session.append(&[failed_result(id, UNKNOWN_OUTCOME)])?;
-                }
+                None => lost.push(failed_result(id, UNKNOWN_OUTCOME)),
             }
         }
-        self.run_calls(session, &calls).await
+        session.append(&lost)?;
+        self.run_calls(session, &calls, From::Log).await
     }
 }
 
@@ -116,17 +133,17 @@ pub(super) fn approval(id: &str, state: &str, by: &str) -> Draft {
     Draft::new("approval").text("tool_use_id", id).text("state", state).text("by", by)
 }
 
-/// The call in record `n`.
-fn find_call(session: &Session, limits: &unforget_core::history::Limits, n: u64) -> Result<Option<Call>> {
+/// The calls of the conversation by the numbers of their records.
+fn calls_of(session: &Session, limits: &Limits) -> Result<HashMap<u64, Call>> {
     Ok(session.view(limits, |path, _| {
-        path.records.iter().find(|record| record.n == n).and_then(|record| match &record.body {
-            Body::ToolUse(call) => Some(Call {
-                id: call.id.clone().into_owned(),
-                name: call.name.clone().into_owned(),
-                input: call.input.to_owned(),
-            }),
+        let call = |record: &&Record<'_>| match &record.body {
+            Body::ToolUse(call) => {
+                let (id, name) = (call.id.clone().into_owned(), call.name.clone().into_owned());
+                Some((record.n, Call { id, name, input: call.input.to_owned() }))
+            }
             _ => None,
-        })
+        };
+        path.records.iter().filter_map(call).collect()
     })?)
 }
 

@@ -17,6 +17,7 @@ mod order;
 mod output;
 mod overflow;
 mod property;
+mod review;
 mod summariser;
 mod support;
 mod thinking;

@@ -1,4 +1,5 @@
-//! Messages on their way out: roles alternate, nothing is blank, no server tool call stays open in the middle.
+//! Messages on their way out: roles alternate, nothing is blank, no server tool call stays open in the middle, and the model
+//! never ends with thinking (an abort or a limit can leave it at that; sent like this, every further request is refused).
 //!
 //! What comes in are the pieces of one step after another. They stay pieces until the limits are applied, because a
 //! result with blocks in it can give way in part; only then do they become text. What a call or a result says is
@@ -10,6 +11,9 @@ use std::collections::HashSet;
 use super::block::{Block, Kind};
 use super::repair::{RepairKind, Repairs};
 use super::{Message, Role};
+
+/// Why thinking at the end of a message stays out.
+pub(super) const NOTHING_FOLLOWS: &str = "nothing follows it";
 
 /// Messages on their way out.
 pub(super) struct Messages<'a> {
@@ -57,6 +61,11 @@ impl<'a> Messages<'a> {
                 (Role::Assistant, None) => self.leave_out_open(&mut message.pieces, |name| !is_declared(name, tools)),
                 _ => {}
             }
+            if message.role == Role::Assistant {
+                message.pieces.reverse();
+                self.leave_out_last_thinking(&mut message.pieces);
+                message.pieces.reverse();
+            }
             if !message.pieces.iter().all(is_blank) {
                 reversed.push(message);
             }
@@ -66,6 +75,14 @@ impl<'a> Messages<'a> {
             message.pieces.reverse();
         }
         self.list = reversed;
+    }
+
+    /// Leaves out thinking at the end of a message of the model.
+    pub(super) fn leave_out_last_thinking(&mut self, pieces: &mut Vec<Piece<'a>>) {
+        while let Some(Piece::Block(Block { kind: Kind::Thinking, n, .. })) = pieces.last() {
+            self.repairs.add(*n, RepairKind::ThinkingLeftOut(NOTHING_FOLLOWS.to_owned()));
+            pieces.pop();
+        }
     }
 
     fn leave_out_open(&mut self, pieces: &mut Vec<Piece<'a>>, which: impl Fn(&str) -> bool) {

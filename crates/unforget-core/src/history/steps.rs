@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::answers::{self, call_and_result, unique_ids};
 use super::block::{self, Answer, Block, Call, Element, Kind};
-use super::messages::{Messages, Piece};
+use super::messages::{Messages, NOTHING_FOLLOWS, Piece};
 use super::path::Trims;
 use super::repair::{RepairKind, Repairs};
 use super::{MAX_TEXT, PINNED, Role, SHORT_TEXT, SUMMARY};
@@ -181,6 +181,7 @@ impl<'a> Steps<'a> {
 
     /// The step that a block of the model's message `msg` belongs to.
     fn step_for_words(&mut self, msg: &Option<Cow<'a, str>>) -> &mut Step<'a> {
+        self.end_message(msg);
         let last = self.last();
         let same_message = msg.is_some() && last.msg == *msg;
         if !last.words.is_empty() || (!last.calls.is_empty() && !same_message) {
@@ -191,7 +192,22 @@ impl<'a> Steps<'a> {
         last
     }
 
+    /// Leaves out the thinking that the last message ended with, if another one begins.
+    ///
+    /// It was not sent when the other one was said, and may not be slipped in before it.
+    fn end_message(&mut self, msg: &Option<Cow<'a, str>>) {
+        let Some(last) = self.list.last_mut() else { return };
+        if msg.is_none() || last.msg.is_none() || last.msg == *msg {
+            return;
+        }
+        while let Some(Part::Block(Block { kind: Kind::Thinking, n, .. })) = last.parts.last() {
+            self.repairs.add(*n, RepairKind::ThinkingLeftOut(NOTHING_FOLLOWS.to_owned()));
+            last.parts.pop();
+        }
+    }
+
     fn call(&mut self, call: Call<'a>, msg: &Option<Cow<'a, str>>, n: u64, version: u64) {
+        self.end_message(msg);
         let last = self.last();
         let same_message = msg.is_some() && last.msg == *msg;
         let other_message = msg.is_some() && last.msg.is_some() && !same_message;
@@ -349,6 +365,7 @@ impl<'a> Step<'a> {
                 }
             }
         }
+        out.leave_out_last_thinking(&mut pieces);
         out.push(Role::Assistant, pieces);
         results.extend(self.words.into_iter().map(Piece::Block));
         out.push(Role::User, results);

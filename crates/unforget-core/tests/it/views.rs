@@ -96,7 +96,7 @@ fn pinned_words_follow_the_summary() {
 fn thinking_before_a_trim_belongs_to_another_beginning() {
     let (_home, store) = disk_store();
     let mut session = conversation(&store);
-    let thinking = r#"[{"type":"thinking","thinking":"hm","signature":"c2ln"}]"#;
+    let thinking = r#"[{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"text","text":"so"}]"#;
     session.append(&[Draft::user("more"), Draft::assistant(Some("m3"), thinking)]).unwrap();
     assert!(session.history(&Limits::default()).unwrap().history.to_json().contains("c2ln"));
     session.append(&[Draft::trim(&[4], 1024)]).unwrap();

@@ -1,7 +1,8 @@
 //! Which roles may follow each other, and which messages may be empty.
 //!
 //! The rules for empty content differ by role and by form: an assistant message may say nothing at all, yet an empty
-//! text block in a list is refused everywhere, and blank text is refused only where nothing stands next to it.
+//! text block in a list is refused everywhere, and blank text is refused only where nothing stands next to it. Thinking
+//! never stands last: a model that thought and then said nothing has said nothing.
 
 use super::Rejection;
 use super::blocks::{Block, Message, Role, is_blank};
@@ -33,6 +34,10 @@ pub(super) fn check_empty(messages: &[Message<'_>]) -> Result<(), Rejection> {
                 return Err(invalid(&format!("messages.{index}"), "user messages must have non-empty content"));
             }
             Role::Assistant if message.is_empty() => continue,
+            Role::Assistant if matches!(message.blocks.last(), Some(Block::Thinking { .. })) => {
+                let reason = "The final block in an assistant message cannot be `thinking`.";
+                return Err(invalid(&format!("messages.{index}"), reason));
+            }
             Role::User | Role::Assistant | Role::System => {}
         }
         if message.is_list && message.blocks.iter().any(|block| matches!(block, Block::Text(""))) {

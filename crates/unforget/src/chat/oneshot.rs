@@ -86,7 +86,7 @@ pub(crate) fn run(chat: &mut Chat<'_>, prompt: &str) -> Result<Outcome> {
         host.event(&format!(
             "{{\"event\":\"end\",\"state\":\"{state}\",\"stop_reason\":{},\"usage\":{},\"n\":{},\"text\":{}}}",
             ended.stop_reason.as_deref().map_or("null".to_owned(), quote),
-            ended.usage.as_deref().unwrap_or("null"),
+            on_one_line(ended.usage.as_deref().unwrap_or("null")),
             ended.n,
             quote(&ended.text)
         ));
@@ -100,6 +100,11 @@ pub(crate) fn run(chat: &mut Chat<'_>, prompt: &str) -> Result<Outcome> {
         State::OutOfSteps => Err(Failure::new("the model called tools more often than `max_steps` allows")
             .hint("`unforget chat -p \"go on\"` continues; `--max-steps` allows more")),
     }
+}
+
+/// JSON text on one line. Inside strings a line feed is always escaped, so every raw one is between tokens.
+fn on_one_line(raw: &str) -> String {
+    raw.replace(['\n', '\r'], " ")
 }
 
 /// A host without a person.
@@ -179,7 +184,7 @@ impl Host for Plain {
                 "{{\"event\":\"tool_call\",\"id\":{},\"name\":{},\"input\":{}}}",
                 quote(&call.id),
                 quote(&call.name),
-                call.input
+                on_one_line(&call.input)
             )),
             (Notice::ToolStarted(call), false) => {
                 if std::mem::take(&mut self.wrote) {

@@ -267,17 +267,25 @@ fn pin(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
 
 fn retry(chat: &mut Chat<'_>, editor: &mut Editor) -> Result<After> {
     let limits = chat.agent().limits();
-    let (last, is_open) = chat.session.view(&limits, |path, _| {
+    let (last, is_open, pins) = chat.session.view(&limits, |path, _| {
         let last = path.records.iter().rev().find(|record| matches!(&record.body, Body::User { .. })).map(|r| r.n);
         let history = unforget_core::history::rebuild(path, &limits);
         // Words or results without an answer, or a question: the conversation only has to go on.
         let waits = history.messages.last().is_some_and(|message| message.role == Role::User);
-        (last, waits || !history.pending.is_empty())
+        // What was pinned since is no part of the answer, and stays.
+        let pins = path.records.iter().filter(|record| last.is_some_and(|last| record.n > last));
+        let pins = pins.filter_map(|record| match &record.body {
+            Body::Pin { to, text } => Some(Draft::pin(*to, text.as_deref())),
+            _ => None,
+        });
+        (last, waits || !history.pending.is_empty(), pins.collect::<Vec<Draft>>())
     })?;
     match last {
         _ if is_open => {}
         Some(last) => {
-            chat.session.append(&[Draft::head(Some(last), "retry")])?;
+            let mut drafts = vec![Draft::head(Some(last), "retry")];
+            drafts.extend(pins);
+            chat.session.append(&drafts)?;
         }
         None => {
             say("There is nothing to answer again.")?;
@@ -323,11 +331,12 @@ fn change_model(chat: &mut Chat<'_>, name: &str) -> Result<()> {
                 Failure::usage("there is no key for another model").hint("set ANTHROPIC_API_KEY and start again")
             );
         }
-        let before = std::mem::replace(&mut chat.config.model, name.to_owned());
+        let before = chat.config.model.clone();
+        chat.config.change_model(name);
         match model(&chat.config) {
             Ok(model) => chat.model = model,
             Err(failure) => {
-                chat.config.model = before;
+                chat.config.change_model(&before);
                 return Err(failure);
             }
         }

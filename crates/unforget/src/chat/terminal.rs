@@ -213,7 +213,7 @@ impl Host for Terminal<'_> {
         self.quiet();
         self.end_speech();
         let bold = Style::new().bold();
-        self.line(&format!("  {bold}{} wants to run:{bold:#}", call.name));
+        self.line(&format!("  {bold}{} wants to run:{bold:#}", screen::one_line(&call.name)));
         for line in shown_arguments(call) {
             self.line(&format!("    {line}"));
         }

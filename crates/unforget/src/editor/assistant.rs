@@ -161,7 +161,11 @@ impl Validator for Assistant {
 
 /// Whether a fence of backticks was opened and not closed.
 pub(super) fn fence_is_open(text: &str) -> bool {
-    let mut open = None;
+    fence_after(None, text).is_some()
+}
+
+/// The length of the fence that is open behind a text, given the one that was open before it.
+pub(super) fn fence_after(mut open: Option<usize>, text: &str) -> Option<usize> {
     for line in text.lines() {
         let line = line.trim();
         let run = line.len() - line.trim_start_matches('`').len();
@@ -171,7 +175,7 @@ pub(super) fn fence_is_open(text: &str) -> bool {
             other => other,
         };
     }
-    open.is_some()
+    open
 }
 
 #[cfg(test)]

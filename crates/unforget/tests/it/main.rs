@@ -15,6 +15,7 @@ mod kill;
 mod oneshot;
 mod readme;
 mod repl;
+mod review;
 mod scene;
 mod soak;
 mod support;

@@ -47,14 +47,35 @@ fn c21_thinking_is_stored_and_sent_with_the_bytes_of_the_api() {
 fn c21_blocks_that_come_on_several_lines_are_stored_on_one() {
     let (medium, store) = support::crash_store();
     let mut session = session_with(&store, &[]);
-    let blocks = "[\n  {\n    \"type\": \"thinking\",\n    \"thinking\": \"a\\nb\",\n    \"signature\": \"s\"\n  }\n]";
+    let blocks = "[\n  {\n    \"type\": \"thinking\",\n    \"thinking\": \"a\\nb\",\n    \"signature\": \"s\"\n  },\n  {\n    \"type\": \"text\",\n    \"text\": \"c\"\n  }\n]";
     session.save_turn("hi", blocks).unwrap();
     let bytes = medium.read(session.path()).unwrap();
     let kinds: Vec<String> = scan(&bytes).records.iter().map(|record| record.kind().to_owned()).collect();
-    assert_eq!(kinds, ["session", "user", "assistant", "turn"]);
+    assert_eq!(kinds, ["session", "user", "assistant", "assistant", "turn"]);
     assert_eq!(scan(&bytes).report.notes, []);
     let history = restored(&store).history;
-    assert_eq!(sent(&history)[1], assistant(json!([{"type": "thinking", "thinking": "a\nb", "signature": "s"}])));
+    let thinking = json!({"type": "thinking", "thinking": "a\nb", "signature": "s"});
+    assert_eq!(sent(&history)[1], assistant(json!([thinking, {"type": "text", "text": "c"}])));
+}
+
+#[test]
+fn thinking_that_nothing_follows_is_left_out() {
+    let (_medium, store) = support::crash_store();
+    let thought = |msg: &str, signature: &str| {
+        let block = json!([{"type": "thinking", "thinking": "hm", "signature": signature}]);
+        Draft::assistant(Some(msg), &block.to_string())
+    };
+    let text = |msg: &str| Draft::assistant(Some(msg), r#"[{"type":"text","text":"so"}]"#);
+    // Aborted behind the thinking; then once more, and the answer that comes was given without the first thought.
+    let aborted = [Draft::user("hi"), thought("m1", "one"), Draft::turn("aborted"), Draft::user("again")];
+    let more = [thought("m2", "two"), Draft::turn("aborted"), thought("m3", "three"), text("m3"), Draft::user("go on")];
+    let mut session = session_with(&store, &aborted);
+    assert_eq!(sent(&restored(&store).history).as_array().map(Vec::len), Some(1));
+    session.append(&more).unwrap();
+    let history = restored(&store).history;
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "three"});
+    assert_eq!(sent(&history)[1], assistant(json!([thinking, {"type": "text", "text": "so"}])));
+    assert_accepted(&history, "thinking alone");
 }
 
 #[test]
