@@ -187,7 +187,7 @@ impl Turn<'_, '_> {
         self.cut_off = if cut_off.is_empty() { 0 } else { self.cut_off + 1 };
         let goes_on = !calls.is_empty()
             || (!cut_off.is_empty() && self.cut_off <= MAX_CUT_OFF)
-            || stop_reason.as_deref() == Some("pause_turn");
+            || (stop_reason.as_deref() == Some("pause_turn") && assembly.waits_for_server());
         let mut drafts = assembly.drafts(&format!("msg-{}", session.head().unwrap_or(0)));
         drafts.push(self.turn_record(if goes_on { "running" } else { "done" }, &assembly));
         let n = session.append(&drafts)?.end - 1;

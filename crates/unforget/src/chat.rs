@@ -131,6 +131,9 @@ impl<'a> Chat<'a> {
         let workspace = std::path::absolute(&config.workspace)?;
         let confined = Workspace::open(&workspace, &context.home)
             .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", workspace.display())))?;
+        // The settings may hold the key, and say what runs unasked; the history has every word that was typed.
+        let private = [Some(config.file.clone()), crate::home::history_file()].into_iter().flatten();
+        let confined = private.fold(confined, Workspace::without);
         let tools = unforget_agent::tools::standard(confined, context.store.source().clone());
         let settings = settings(&config)?;
         let model = model(&config)?;

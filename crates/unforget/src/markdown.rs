@@ -4,7 +4,7 @@
 //! what comes out never depends on how the text was cut. Paragraphs appear word by word; only what cannot be known
 //! yet is kept back, and never more than a few hundred bytes of it (a table: until it ends).
 //!
-//! The work is divided. [`line`] says what a line begins with, [`element`] what a mark inside a paragraph means,
+//! The work is divided. [`mod@line`] says what a line begins with, [`element`] what a mark inside a paragraph means,
 //! [`inline`] writes paragraphs, [`table`] draws tables, [`page`] puts words onto lines, and [`ink`] colours them.
 //! This module decides which block is open. It keeps the line feeds of a paragraph: models do not wrap their lines,
 //! so where one ends its author wanted it to.

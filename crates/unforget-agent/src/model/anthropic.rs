@@ -216,6 +216,13 @@ impl Anthropic {
         if key.len() >= MIN_KEY && message.contains(key) {
             *message = message.replace(key, "[key]");
         }
+        // A long message was cut, perhaps in the middle of it.
+        if let Some(cut) = message.strip_suffix('…') {
+            let ends_with = |len: &usize| key.get(..*len).is_some_and(|part| cut.ends_with(part));
+            if let Some(len) = (MIN_KEY..key.len()).rev().find(ends_with) {
+                *message = format!("{}[key]…", &cut[..cut.len() - len]);
+            }
+        }
         refusal
     }
 }

@@ -91,6 +91,11 @@ impl Assembly {
         calls.filter(|call| !call.input.starts_with('{')).map(|call| call.id).collect()
     }
 
+    /// Whether a tool of the server was called: only then may the server be asked to go on behind its own words.
+    pub fn waits_for_server(&self) -> bool {
+        self.finished().any(|block| block.kind() == "server_tool_use")
+    }
+
     /// The text so far.
     pub fn text(&self) -> String {
         let texts = self.blocks.iter().filter_map(Block::plain_text);

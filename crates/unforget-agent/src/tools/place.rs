@@ -34,6 +34,8 @@ pub(super) enum PathError {
     Outside,
     #[error("the stored conversations are out of reach of tools")]
     Store,
+    #[error("the program's own settings are out of reach of tools")]
+    Private,
     #[error("the store of the conversations cannot be found, and without it no path can be told from one into it")]
     StoreUnknown,
     #[error("there is no such file or folder; list_directory shows what there is")]

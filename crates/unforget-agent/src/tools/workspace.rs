@@ -9,6 +9,9 @@
 //! transcript would rewrite what the program takes for the truth. It is known by device and inode among the folders above
 //! the one that was opened, never by name, so that links, renames and mounts make no difference. In doubt the answer is no.
 //!
+//! Single files can be out of reach as well: settings with a key in them, which reading would send to a model and writing
+//! would let a model allow itself everything.
+//!
 //! It knows nothing of what is read or written there; that is `place` and the tools.
 
 use std::ffi::{OsStr, OsString};
@@ -17,7 +20,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::place::{Identity, PathError, Place, identity, sync_folder};
@@ -42,6 +45,8 @@ pub struct Workspace {
     given: PathBuf,
     store: PathBuf,
     store_identity: Identity,
+    /// Files that no tool reads or writes, whether they are there or not.
+    private: Vec<PathBuf>,
 }
 
 impl Workspace {
@@ -54,7 +59,15 @@ impl Workspace {
             let message = format!("the workspace `{}` lies in the store `{}`", path.display(), store.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Ok(Self { identity: identity(&rustix::fs::fstat(&opened)?), root: opened, path, given, store, store_identity })
+        let identity = identity(&rustix::fs::fstat(&opened)?);
+        Ok(Self { identity, root: opened, path, given, store, store_identity, private: Vec::new() })
+    }
+
+    /// The same with a file out of reach, which need not exist.
+    #[must_use]
+    pub fn without(mut self, file: PathBuf) -> Self {
+        self.private.push(file);
+        self
     }
 
     /// Where it is, without links.
@@ -81,7 +94,10 @@ impl Workspace {
             match rustix::fs::readlinkat(&directory, name, Vec::new()) {
                 Ok(target) => path = folder.join(OsString::from_vec(target.into_bytes())),
                 // No link, or nothing there yet.
-                Err(Errno::INVAL | Errno::NOENT) => return Ok(Place { directory, name: name.to_owned() }),
+                Err(Errno::INVAL | Errno::NOENT) => {
+                    self.admit_file(&directory, name)?;
+                    return Ok(Place { directory, name: name.to_owned() });
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -127,6 +143,24 @@ impl Workspace {
             // Moved away while it was opened.
             None => Err(PathError::Outside),
         }
+    }
+
+    /// Refuses a file that is out of reach: by what it is, and by its place if it is not there yet.
+    fn admit_file(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), PathError> {
+        if self.private.is_empty() {
+            return Ok(());
+        }
+        let here = identity(&rustix::fs::fstat(directory)?);
+        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        let file = stat.ok().map(|stat| identity(&stat));
+        let is_private = |private: &PathBuf| {
+            let of = |path: &Path| rustix::fs::stat(path).ok().map(|stat| identity(&stat));
+            let folder =
+                private.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+            (file.is_some() && of(private) == file)
+                || (private.file_name() == Some(name) && folder.and_then(of) == Some(here))
+        };
+        if self.private.iter().any(is_private) { Err(PathError::Private) } else { Ok(()) }
     }
 
     fn create_folders(&self, path: &Path) -> Result<(), PathError> {

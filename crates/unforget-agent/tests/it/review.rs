@@ -137,6 +137,14 @@ async fn an_abort_behind_the_thinking_does_not_end_the_conversation() {
 }
 
 #[tokio::test]
+async fn a_pause_without_a_tool_of_the_server_is_an_end() {
+    let mut scene = Scene::new(200_000);
+    let ended = scene.turn(Input::Words("[[stop:pause_turn]] one"), &mut Person::default()).await.unwrap();
+    assert_eq!((ended.state, ended.stop_reason.as_deref()), (State::Done, Some("pause_turn")));
+    assert_eq!(scene.api.refusals().len(), 0);
+}
+
+#[tokio::test]
 async fn a_usage_beyond_all_numbers_is_no_end_of_the_session() {
     let mut scene = Scene::new(200_000);
     let usage = format!("{{\"input_tokens\":{0},\"output_tokens\":{0}}}", u64::MAX);

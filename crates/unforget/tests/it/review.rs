@@ -38,6 +38,20 @@ fn an_event_is_one_line_however_a_model_spells_its_arguments() {
 }
 
 #[test]
+fn the_settings_with_the_key_are_out_of_reach_of_the_model() {
+    let (home, api) = (Home::new(), FakeApi::start(Options::default()).unwrap());
+    home.write("settings.toml", "api_key = \"sk-very-secret-key\"\n");
+    let mut command = home.command();
+    command.env("UNFORGET_CONFIG", "settings.toml").env("ANTHROPIC_BASE_URL", api.url());
+    command.args(["chat", "--allow", "write_file", "-p", "[[read:settings.toml]][[write:settings.toml|allow = []]]"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let asked = String::from_utf8_lossy(&api.messages().last().unwrap().body).into_owned();
+    assert!(asked.contains("out of reach") && !asked.contains("sk-very-secret-key"), "{asked}");
+    assert!(std::fs::read_to_string(home.path("settings.toml")).unwrap().contains("sk-very-secret-key"));
+}
+
+#[test]
 fn another_model_brings_its_own_window() {
     let (home, api) = (Home::new(), FakeApi::start(Options::default()).unwrap());
     let said = chat(&home, &api, &["chat", "--model", "big[1m]"], "/model\n/model small\n/model big[1m]\n");

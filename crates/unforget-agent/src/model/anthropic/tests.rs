@@ -286,6 +286,12 @@ fn a_wrong_key_is_denied_and_stays_secret() {
     let (events, result) = ask(vec![page(), page(), page()]);
     assert!(!format!("{events:?} {result:?}").contains(KEY));
     assert_eq!(result, Err(unavailable("HTTP 502: <p>x-api-key: [key]</p>")));
+
+    // Also where a long page is cut in the middle of it.
+    let before = "x".repeat(200 - (KEY.len() - 1));
+    let page = || reply("502 Bad Gateway", &["content-type: text/html"], &format!("{before}{KEY}"));
+    let (_, result) = ask(vec![page(), page(), page()]);
+    assert_eq!(result, Err(unavailable(&format!("HTTP 502: {before}[key]…"))));
 }
 
 #[test]

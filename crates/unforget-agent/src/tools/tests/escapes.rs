@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use unforget_core::stamp::System;
 
+use super::super::place::PathError;
 use super::{Call, Scene, Toolbox, Workspace, standard};
 
 /// Reads, lists, writes and edits the path; nothing of it may work or tell anything.
@@ -36,6 +37,20 @@ fn untouched(scene: &Scene) {
     assert_eq!(scene.names("store/agents"), ["transcript.jsonl"]);
     assert_eq!(scene.names("../outside"), ["secret"]);
     assert_eq!(scene.names(".."), ["outside", "workspace", "workspace-evil"]);
+}
+
+#[test]
+fn a_private_file_is_out_of_reach_by_any_name_and_before_it_exists() {
+    let scene = Scene::new();
+    scene.write(".config/settings", "key = SECRET");
+    std::fs::hard_link(scene.path(".config/settings"), scene.path("other")).unwrap();
+    symlink(".config/settings", scene.path("link")).unwrap();
+    let private = |name: &str| scene.workspace().without(scene.path(name));
+    for name in [".config/settings", "other", "link", ".config/../link"] {
+        assert!(matches!(private(".config/settings").place(name), Err(PathError::Private)), "{name}");
+    }
+    assert!(private(".config/settings").place(".config/others").is_ok());
+    assert!(matches!(private(".config/later").place(".config/later"), Err(PathError::Private)));
 }
 
 #[tokio::test]

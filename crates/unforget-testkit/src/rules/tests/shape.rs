@@ -179,3 +179,14 @@ fn tool_results_may_be_empty_but_not_malformed() {
         answered(json!([{"type": "text"}])) => "messages.2.content.0.tool_result.content.0.text.text: Input should be",
     }
 }
+
+#[test]
+fn thinking_never_stands_last() {
+    let refused = "messages.1: The final block in an assistant message cannot be `thinking`.";
+    let told = |blocks: Value| body([user("hi"), assistant(blocks), user("more")]);
+    judge! { &Server::default();
+        told(json!([thinking("s")])) => refused,
+        told(json!([text("a"), thinking("s")])) => refused,
+        told(json!([thinking("s"), text("a")])) => ACCEPTED,
+    }
+}
