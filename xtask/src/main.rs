@@ -150,7 +150,7 @@ fn features() -> Result<Vec<(String, String)>> {
 fn dependencies() -> Result {
     const VERSION: &str = "0.20.2";
     /// The core is the part that others build on: a new dependency of it needs a reason.
-    const CORE_LIMIT: usize = 50;
+    const CORE_LIMIT: usize = 64;
     let tools = workspace().join("target/tools");
     let deny = tools.join("bin/cargo-deny");
     if !deny.exists() {

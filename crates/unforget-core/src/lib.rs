@@ -36,5 +36,6 @@ pub mod store;
 pub mod summary;
 pub mod title;
 pub mod tokens;
+pub mod usage;
 
 pub use error::{Change, Error, Result};

@@ -21,7 +21,7 @@ use parse::{Field, Fields};
 pub const VERSION: u64 = 1;
 
 /// The types that mean something to this program.
-const KNOWN_TYPES: [&str; 16] = [
+const KNOWN_TYPES: [&str; 18] = [
     "session",
     "user",
     "assistant",
@@ -38,6 +38,8 @@ const KNOWN_TYPES: [&str; 16] = [
     "trim",
     "undo",
     "pin",
+    "expire",
+    "file",
 ];
 
 /// What a line means.
@@ -160,9 +162,16 @@ pub enum Body<'a> {
         /// That record; none for the very beginning.
         to: Option<u64>,
     },
+    /// How long the session is kept.
+    Expire {
+        /// How long after its last record (`30d`), `never`, or nothing: as the settings say.
+        after: Option<Cow<'a, str>>,
+    },
+    /// A tool changed a file of the workspace.
+    File(FileChange<'a>),
     /// A name for a record.
     Label {
-        /// That record.
+        /// That record; none if it is the session's own label.
         to: Option<u64>,
         /// The name.
         name: Cow<'a, str>,
@@ -201,9 +210,11 @@ impl Body<'_> {
             | Body::Context { .. }
             | Body::Turn { .. }
             | Body::Error { .. }
+            | Body::File(_)
             | Body::Approval { .. } => true,
             Body::Session(_)
             | Body::Head { .. }
+            | Body::Expire { .. }
             | Body::Label { .. }
             | Body::Title { .. }
             | Body::Unknown { .. }
@@ -246,6 +257,17 @@ pub struct ToolUse<'a> {
     pub msg: Option<Cow<'a, str>>,
     /// JSON text of the block's `caller`, which newer API versions add.
     pub caller: Option<&'a str>,
+}
+
+/// A change that a tool made to a file of the workspace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileChange<'a> {
+    /// The file, relative to the workspace.
+    pub path: Cow<'a, str>,
+    /// JSON text of a reference to what was in it; none if there was no such file.
+    pub before: Option<&'a str>,
+    /// JSON text of a reference to what is in it now; none if it is gone.
+    pub after: Option<&'a str>,
 }
 
 /// What a tool gave back.
@@ -338,6 +360,8 @@ impl<'a> Record<'a> {
             Body::Trim { .. } => "trim",
             Body::Undo { .. } => "undo",
             Body::Pin { .. } => "pin",
+            Body::Expire { .. } => "expire",
+            Body::File(_) => "file",
             Body::Unknown { kind } | Body::Invalid { kind, .. } => kind,
         }
     }

@@ -14,6 +14,7 @@ use crate::record::{Body, Record};
 use crate::report::Report;
 use crate::scan::Scanner;
 use crate::title;
+use crate::usage;
 
 /// How much of a label, or of a title that someone gave, a row holds.
 const NAME_CHARS: usize = 200;
@@ -25,7 +26,7 @@ pub struct Row {
     pub id: String,
     /// Its key; none if the header is lost or belongs to another session.
     pub key: Option<String>,
-    /// The label that it was created with.
+    /// Its label.
     pub label: Option<String>,
     /// Its title, or one made of the user's first words.
     pub title: Option<String>,
@@ -37,6 +38,18 @@ pub struct Row {
     pub turns: u64,
     /// How many records it has.
     pub records: u64,
+    /// Tokens that its calls took, in and out, as the API counted them.
+    #[serde(default)]
+    pub tokens: u64,
+    /// The model that answered last.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The record that the conversation goes on from.
+    #[serde(default)]
+    pub head: Option<u64>,
+    /// How long it is kept, if that was said of it: `30d`, `never`.
+    #[serde(default)]
+    pub expires: Option<String>,
     /// Length of the transcript.
     pub bytes: u64,
     /// Its modification time, in nanoseconds: with `bytes`, the proof that the row is current.
@@ -94,6 +107,8 @@ pub struct Fold {
     /// What stands for a title if the user never says anything: what came instead of words.
     attachment: Option<String>,
     header_id: Option<String>,
+    /// Number of the first record that is no copy.
+    first_own: u64,
 }
 
 /// Who gave a session its title; the later one in this order wins.
@@ -114,6 +129,14 @@ impl Fold {
             row.created_ms.get_or_insert(ms);
             row.updated_ms = Some(ms);
         }
+        match record.body {
+            Body::Head { to } => row.head = to,
+            _ if record.is_step() => row.head = Some(record.n),
+            _ => {}
+        }
+        if let Some(tokens) = usage::of_call(record).filter(|_| record.n >= self.first_own) {
+            row.tokens = row.tokens.saturating_add(tokens.total());
+        }
         let own = |text: &Option<Cow<'_, str>>| text.as_ref().map(|text| text.clone().into_owned());
         match &record.body {
             Body::Session(header) if self.header_id.is_none() => {
@@ -121,6 +144,7 @@ impl Fold {
                 row.key = own(&header.key);
                 row.label = header.label.as_deref().map(|label| shorten(label, NAME_CHARS));
                 row.origin = header.origin_sha256();
+                self.first_own = usage::first_own(header);
             }
             Body::User { content } => {
                 let Some(said) = Said::of(content) else { return };
@@ -130,6 +154,11 @@ impl Fold {
                     self.attachment = self.attachment.take().or(said.attachment);
                 }
             }
+            Body::Label { to: None, name } => {
+                row.label = Some(shorten(name, NAME_CHARS)).filter(|label| !label.is_empty());
+            }
+            Body::Turn { model: Some(model), .. } => row.model = Some(shorten(model, NAME_CHARS)),
+            Body::Expire { after } => row.expires = own(after),
             Body::Title { title, .. } => {
                 let by = titled_by(record.raw);
                 if by >= self.titled_by {

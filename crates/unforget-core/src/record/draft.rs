@@ -14,7 +14,7 @@ use crate::json;
 const RESERVED: [&str; 6] = ["v", "n", "parent", "ts", "crc", "blobs"];
 
 /// Types that are about the session and have no parent.
-const ABOUT_THE_SESSION: [&str; 4] = ["session", "head", "label", "title"];
+const ABOUT_THE_SESSION: [&str; 5] = ["session", "head", "label", "title", "expire"];
 
 /// What the last member of a native line looks like: `,"crc":"1a2b3c4d"}`.
 const CRC_MEMBER: &str = ",\"crc\":\"";
@@ -109,6 +109,20 @@ impl Draft {
     /// A session's title.
     pub fn title(title: &str) -> Self {
         Self::new("title").text("title", title)
+    }
+
+    /// A name for a record; without one, the session's own label.
+    pub fn label(to: Option<u64>, name: &str) -> Self {
+        let draft = Self::new("label");
+        match to {
+            Some(to) => draft.raw("to", &to.to_string()).text("name", name),
+            None => draft.text("name", name),
+        }
+    }
+
+    /// How long the session is kept after its last record: `30d`, `never`, or nothing for what the settings say.
+    pub fn expire(after: Option<&str>) -> Self {
+        Self::new("expire").raw("after", &after.map_or("null".to_owned(), json::quote))
     }
 
     /// What a record says, to be said again under a number of its own.

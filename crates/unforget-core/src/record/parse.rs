@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Body, Header, ToolResult, ToolUse};
+use super::{Body, FileChange, Header, ToolResult, ToolUse};
 use crate::json;
 
 macro_rules! fields {
@@ -29,6 +29,7 @@ fields! {
     Output "output", IsError "is_error", Repair "repair", Id "id", Key "key", Created "created", Label "label", Origin "origin",
     State "state", Usage "usage", Summary "summary", FirstKept "first_kept", To "to", Title "title", Message "message",
     System "system", Tools "tools", Pinned "pinned", Records "records", Keep "keep", Of "of", Text "text",
+    After "after", Before "before", Path "path",
 }
 
 /// The known members of one line, as raw text; of members with the same name, the last one wins.
@@ -155,6 +156,13 @@ impl<'a> Fields<'a> {
             "pin" => match self.number(Field::To) {
                 Some(to) => Ok(Body::Pin { to, text: self.text(Field::Text) }),
                 None => Err("`to` must be a number"),
+            },
+            "expire" => Ok(Body::Expire { after: self.text(Field::After) }),
+            "file" => match self.text(Field::Path) {
+                Some(path) => {
+                    Ok(Body::File(FileChange { path, before: self.get(Field::Before), after: self.get(Field::After) }))
+                }
+                None => Err("`path` must be a string"),
             },
             "title" => match self.text(Field::Title) {
                 Some(title) => Ok(Body::Title { title }),

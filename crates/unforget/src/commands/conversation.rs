@@ -67,6 +67,18 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
             let to = to.map_or(String::new(), |n| format!(" at record {n}"));
             one("label", format!("{name}{to}"), Cow::Borrowed(""), AnsiColor::Blue, false)
         }
+        Body::Expire { after } => {
+            let what = after.as_deref().unwrap_or("as the settings say").to_owned();
+            one("expires", what, Cow::Borrowed(""), AnsiColor::Blue, false)
+        }
+        Body::File(change) => {
+            let what = match (change.before, change.after) {
+                (None, _) => "created",
+                (_, None) => "removed",
+                _ => "changed",
+            };
+            one("file", format!("{what} {}", change.path), Cow::Borrowed(""), AnsiColor::Blue, false)
+        }
         Body::Title { title } => one("title", title.clone().into_owned(), Cow::Borrowed(""), AnsiColor::Blue, false),
         Body::Unknown { kind } => {
             one("unknown", kind.clone().into_owned(), Cow::Borrowed(record.raw), AnsiColor::Yellow, true)

@@ -1,0 +1,66 @@
+//! What calls took, as the API counted it: a fold over `turn` records.
+//!
+//! One `turn` record with a usage is one call. Records that a fork copied were paid for in the session that they come from
+//! and are not counted again. What a token costs is nobody's business here: prices change, and people have their own.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json;
+use crate::record::{Body, Header, Record};
+
+/// Tokens by what they are charged as. The numbers come from a server or an imported file, and may be any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Sent, and neither read from the cache nor written to it.
+    pub input: u64,
+    /// Answered.
+    pub output: u64,
+    /// Sent and written to the cache.
+    pub cache_write: u64,
+    /// Sent and read from the cache.
+    pub cache_read: u64,
+}
+
+impl Tokens {
+    /// The tokens of a usage as the API reports it.
+    pub fn parse(usage: &str) -> Option<Self> {
+        let members = json::members(usage)?;
+        let number = |name| json::member(&members, name).and_then(json::number);
+        Some(Self {
+            input: number("input_tokens")?,
+            output: number("output_tokens").unwrap_or(0),
+            cache_write: number("cache_creation_input_tokens").unwrap_or(0),
+            cache_read: number("cache_read_input_tokens").unwrap_or(0),
+        })
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        [self.output, self.cache_write, self.cache_read].into_iter().fold(self.input, u64::saturating_add)
+    }
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+    }
+}
+
+/// The tokens of the call that a record is about, if it is about one.
+pub fn of_call(record: &Record<'_>) -> Option<Tokens> {
+    match &record.body {
+        Body::Turn { usage: Some(usage), .. } => Tokens::parse(usage),
+        _ => None,
+    }
+}
+
+/// Number of the first record that is the session's own: those before it were copied by a fork.
+pub fn first_own(header: &Header<'_>) -> u64 {
+    let copied = || json::member(&json::members(header.origin?)?, "copied").and_then(json::number);
+    copied().unwrap_or(0)
+}
