@@ -8,6 +8,9 @@
 //! blobs/<xx>/<sha256>                     payloads too large for a line
 //! trash/<agent>/<id>.jsonl                a deleted transcript, with its torn pieces
 //! trash/<agent>/<id>.deleted              when it was deleted
+//! index.sqlite                            the index, with `-wal` and `-shm` while it is open
+//! index.sqlite.bad-<ms>                   one that was of no use
+//! index.distrust                          a writer could not say what it changes
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -21,6 +24,11 @@ pub const AGENTS: &str = "agents";
 pub const TRASH: &str = "trash";
 /// The directory of payloads.
 pub const BLOBS: &str = "blobs";
+
+/// The index.
+pub const INDEX: &str = "index.sqlite";
+/// Says that a session may have changed without the index knowing which.
+pub const DISTRUST: &str = "index.distrust";
 
 const TRANSCRIPT: &str = "jsonl";
 const RECEIPT: &str = "deleted";
@@ -89,6 +97,16 @@ impl AgentDir {
 /// A payload's file.
 pub fn blob(sha256: &str) -> PathBuf {
     Path::new(BLOBS).join(sha256.get(..2).unwrap_or("00")).join(sha256)
+}
+
+/// The name of an index that was of no use.
+pub fn index_remnant(now_ms: i64) -> String {
+    format!("{INDEX}.bad-{now_ms}")
+}
+
+/// Whether a file is what is left of an index that was of no use.
+pub fn is_index_remnant(name: &str) -> bool {
+    name.strip_prefix(INDEX).is_some_and(|rest| rest.starts_with(".bad-"))
 }
 
 /// The session whose transcript has this file name.

@@ -11,16 +11,19 @@
 #![warn(missing_docs)]
 
 pub mod blob;
+pub mod catalog;
 pub mod doctor;
 pub mod encode;
 pub mod error;
 pub mod frontier;
 pub mod history;
 pub mod import;
+pub mod index;
 pub mod json;
 pub mod key;
 pub mod layout;
 pub mod lines;
+pub mod listing;
 pub mod log;
 pub mod medium;
 pub mod reader;

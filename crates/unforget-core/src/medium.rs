@@ -11,6 +11,7 @@
 //!
 //! This module knows nothing of lines, records or sessions.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,10 @@ pub trait Medium: Debug + Send + Sync {
     fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()>;
     /// Names the process that holds the lock on a file, where the system tells.
     fn lock_holder(&self, stat: &Stat) -> Option<String>;
+    /// Who holds which file's lock, by the file's identity; none where the system does not tell.
+    fn lock_holders(&self) -> Option<HashMap<(u64, u64), String>> {
+        None
+    }
     /// The root, for messages.
     fn root(&self) -> PathBuf;
 }

@@ -38,6 +38,7 @@ pub struct LogReader {
     path: PathBuf,
     len: u64,
     modified_ns: i64,
+    identity: (u64, u64),
 }
 
 impl LogReader {
@@ -50,7 +51,13 @@ impl LogReader {
         if let Some((_, format)) = FOREIGN.iter().find(|(magic, _)| head[..filled].starts_with(magic)) {
             return Err(Error::Foreign { path: path.to_path_buf(), format });
         }
-        Ok(Self { file, path: path.to_path_buf(), len: stat.len, modified_ns: stat.modified_ns })
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            len: stat.len,
+            modified_ns: stat.modified_ns,
+            identity: stat.identity,
+        })
     }
 
     /// Length of the file when it was opened.
@@ -66,6 +73,19 @@ impl LogReader {
     /// Modification time of the file when it was opened, in nanoseconds.
     pub fn modified_ns(&self) -> i64 {
         self.modified_ns
+    }
+
+    /// Device and inode of the file.
+    pub fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
+    /// The bytes from `from` on, at most `len` of them.
+    pub(crate) fn bytes(&self, from: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let filled = read_full(self.file.as_ref(), &mut bytes, from).context("read", &self.path)?;
+        bytes.truncate(filled);
+        Ok(bytes)
     }
 
     /// Reads the whole file into memory; one that is far too long for that is refused.

@@ -3,14 +3,19 @@
 //! The scanner carries what a reader must remember from line to line: the last number, checksum and
 //! time. It is fed physical lines in file order, from a buffer or from a stream, and hands out records.
 
+use serde::{Deserialize, Serialize};
+
 use crate::lines::{self, Physical, Piece};
 use crate::record::{Body, Parent, Record, VERSION};
 use crate::report::{Note, NoteKind, Report};
 
 /// Lines into records, carrying on from line to line.
-#[derive(Debug, Default)]
+///
+/// Its serialised form is what it carries on, without the report: a reader that goes on later starts a report of its own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Scanner {
     /// Everything unusual so far.
+    #[serde(skip)]
     pub report: Report,
     /// Number that the next record should have.
     next: u64,
@@ -22,7 +27,7 @@ pub struct Scanner {
 }
 
 /// What the next line's checksum is chained to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Chain {
     Known(u32),
     /// The line before it is lost or was not read.

@@ -12,8 +12,10 @@ use std::sync::Arc;
 use crate::blob::Blobs;
 use crate::error::{Change, Error, Result};
 use crate::history::{Limits, Path, UNKNOWN_OUTCOME};
+use crate::index::{Asked, Ending, Index, Touched};
 use crate::json;
 use crate::key::Key;
+use crate::layout::AgentDir;
 use crate::lines::MAX_LINE;
 use crate::log::{Durability, Log, Sealed};
 use crate::medium::Medium;
@@ -34,6 +36,15 @@ pub struct Session {
     key: Key,
     end: End,
     sealed: Option<Sealed>,
+    notice: Option<Notice>,
+}
+
+/// Who is told that the session changes.
+struct Notice {
+    index: Arc<Index>,
+    touched: Touched,
+    /// Whether the index was told, which it is before the first append.
+    is_told: bool,
 }
 
 /// A draft whose large payloads are in the blob store, and where it refers to them.
@@ -58,6 +69,7 @@ impl Session {
         id: SessionId,
         key: Key,
         durability: Durability,
+        told: Option<(Arc<Index>, AgentDir)>,
     ) -> Result<Self> {
         let found = header(&LogReader::open(medium.as_ref(), path)?)?;
         if let Some(found) = found.as_ref().and_then(|header| header.id.clone()).filter(|found| *found != id.as_str()) {
@@ -68,13 +80,42 @@ impl Session {
         let known = found.as_ref().and_then(|header| header.key.as_deref()).and_then(|key| key.parse().ok());
         let has_header = found.is_some();
         let key = known.unwrap_or(key);
-        let mut session = Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed };
+        let notice = told.map(|(index, dir)| {
+            let token = uuid::Uuid::now_v7().to_string();
+            Notice { index, touched: Touched { dir, id: id.clone(), token }, is_told: false }
+        });
+        let mut session = Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed, notice };
+        if session.sealed.is_some() {
+            session.tell();
+        }
         if !has_header {
             let id = session.id.clone();
             let header = header_draft(&id, &session.key, None).raw("repair", "true");
             session.append(&[header])?;
         }
         Ok(session)
+    }
+
+    /// Tells the index, once, that the session changes.
+    fn tell(&mut self) {
+        if let Some(notice) = self.notice.as_mut().filter(|notice| !notice.is_told) {
+            notice.index.mark(&notice.touched.dir, &notice.touched.id, &notice.touched.token);
+            notice.is_told = true;
+        }
+    }
+
+    /// What the index is to be told about after a turn: nothing if nothing was written.
+    pub fn touched(&self) -> Option<&Touched> {
+        self.notice.as_ref().filter(|notice| notice.is_told).map(|notice| &notice.touched)
+    }
+
+    /// Ends the writing: the index is brought up to date while the session's lock is still held, so that no other
+    /// writer's mark is taken. The error is only about the index; it will look for itself later.
+    pub fn close(self) -> Asked<()> {
+        match &self.notice {
+            Some(notice) if notice.is_told => notice.index.update(&notice.touched, Ending::Closed),
+            _ => Ok(()),
+        }
     }
 
     /// The session's id.
@@ -178,6 +219,7 @@ impl Session {
             }
             batch.push_str(&encode_next(&mut end, draft, blobs, now_ms)?);
         }
+        self.tell();
         let first = self.end.next;
         self.log.append(batch.as_bytes())?;
         self.end = end;

@@ -14,6 +14,8 @@ use crate::medium::{Medium, read_small, replace_durable};
 use crate::summary::Row;
 
 const VERSION: u64 = 1;
+/// How many sessions a snapshot has at most, the most recently used: writing it must not cost more as sessions grow.
+pub const ROWS: usize = 1000;
 /// A snapshot larger than this is not worth reading.
 const MAX_SNAPSHOT: u64 = 1 << 30;
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::blob::Blobs;
 use crate::error::{Error, IoContext as _, Result};
 use crate::history::Limits;
+use crate::index::Index;
 use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::log::Durability;
@@ -26,6 +27,8 @@ use crate::summary::{self, Row, State};
 mod find;
 mod list;
 mod trash;
+
+pub(crate) use list::placed;
 
 /// How often, and after which pause, a turn to create a session is asked for: ten seconds in all.
 const TURN_ATTEMPTS: u32 = 1000;
@@ -70,6 +73,7 @@ pub struct Store {
     medium: Arc<dyn Medium>,
     source: SharedSource,
     durability: Durability,
+    index: Option<Arc<Index>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -81,7 +85,13 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// A store on a medium; nothing is read or created yet.
     pub fn new(medium: Arc<dyn Medium>, source: SharedSource, durability: Durability) -> Self {
-        Self { medium, source, durability }
+        Self { medium, source, durability, index: None }
+    }
+
+    /// The same store, whose writers tell an index what they are about to change.
+    #[must_use]
+    pub fn indexed(self, index: Arc<Index>) -> Self {
+        Self { index: Some(index), ..self }
     }
 
     /// The medium, for the parts of the program that look at files.
@@ -105,8 +115,8 @@ impl Store {
         let id = self.source.new_id(now_ms);
         let header = session::encode_all(&self.blobs(), &session::header_draft(&id, key, label), &[], now_ms)?;
         self.adopt(key, &id, header.as_bytes())?;
-        let path = AgentDir::of(key.agent()).transcript(&id);
-        Session::open(self.medium.clone(), self.source.clone(), &path, id, key.clone(), self.durability)
+        let dir = AgentDir::of(key.agent());
+        self.open_session(&dir, id, key.clone())
     }
 
     /// Takes in a whole transcript, which is there completely or not at all.
@@ -188,13 +198,19 @@ impl Store {
             // The header is lost, and with it the key: the file's place is all that is known.
             _ => Key::new(&entry.dir.agent().unwrap_or_else(|| "unknown".to_owned()), "unknown", None, id.as_str())?,
         };
-        let session = Session::open(self.medium.clone(), self.source.clone(), &path, id, key, self.durability)?;
+        let session = self.open_session(&entry.dir, id, key)?;
         // The list is a convenience; who is written to is for the transcript itself to say.
         let actual = session.key().to_string();
         if stated.is_some_and(|stated| stated != actual) {
             return Err(Error::Mismatch { path, found: actual });
         }
         Ok(session)
+    }
+
+    fn open_session(&self, dir: &AgentDir, id: SessionId, key: Key) -> Result<Session> {
+        let (medium, source) = (self.medium.clone(), self.source.clone());
+        let told = self.index.clone().map(|index| (index, dir.clone()));
+        Session::open(medium, source, &dir.transcript(&id), id, key, self.durability, told)
     }
 
     /// Opens a session for reading.

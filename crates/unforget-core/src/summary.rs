@@ -100,7 +100,9 @@ impl State {
 }
 
 /// The fold behind a [`Row`].
-#[derive(Debug, Default)]
+///
+/// Its serialised form is what it knows so far; fed with the rest, it gives the same row as one that was fed with everything.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Fold {
     row: Row,
     titled_by: TitledBy,
@@ -112,7 +114,7 @@ pub struct Fold {
 }
 
 /// Who gave a session its title; the later one in this order wins.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum TitledBy {
     #[default]
     Nobody,
@@ -171,12 +173,12 @@ impl Fold {
     }
 
     /// The row of a session, given its file.
-    pub fn finish(self, id: &str, bytes: u64, modified_ns: i64, report: &Report) -> Row {
+    pub fn finish(self, id: &str, bytes: u64, modified_ns: i64, damage: u64) -> Row {
         let mut row = self.row;
         id.clone_into(&mut row.id);
         row.bytes = bytes;
         row.modified_ns = modified_ns;
-        row.damage = report.damage_count();
+        row.damage = damage;
         row.title = row.title.or(self.attachment);
         if self.header_id.is_some_and(|found| found != id) {
             row.state = State::Mismatch;
@@ -193,7 +195,7 @@ pub fn summarise(reader: &LogReader, id: &str) -> Result<(Row, Report)> {
     while let Some(line) = forward.next()? {
         scanner.feed(&line, |record| fold.feed(&record));
     }
-    let row = fold.finish(id, reader.len(), reader.modified_ns(), &scanner.report);
+    let row = fold.finish(id, reader.len(), reader.modified_ns(), scanner.report.damage_count());
     Ok((row, scanner.report))
 }
 
@@ -262,7 +264,7 @@ mod tests {
         let scanned = scan::scan(text.as_bytes());
         let mut fold = Fold::default();
         scanned.records.iter().for_each(|record| fold.feed(record));
-        fold.finish("id", 0, 0, &scanned.report).title
+        fold.finish("id", 0, 0, scanned.report.damage_count()).title
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The real file system, beneath one root directory.
 
+use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -222,26 +223,40 @@ impl Medium for Os {
     }
 
     fn lock_holder(&self, stat: &Stat) -> Option<String> {
-        let (device, inode) = stat.identity;
-        let device = format!("{:02x}:{:02x}", rustix::fs::major(device), rustix::fs::minor(device));
-        let locks = read_proc(Path::new("/proc/locks"))?;
-        // `1: FLOCK  ADVISORY  WRITE 4321 fd:00:1234567 0 EOF`; a line with `->` waits for the lock.
-        let pid = locks.lines().filter(|line| !line.contains("->")).find_map(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let (pid, file) = (fields.get(4)?, fields.get(5)?);
-            let (on_device, on_inode) = file.rsplit_once(':')?;
-            (fields.get(1) == Some(&"FLOCK") && on_device == device && on_inode == inode.to_string())
-                .then(|| (*pid).to_owned())
-        })?;
-        let name = read_proc(&Path::new("/proc").join(&pid).join("comm")).unwrap_or_default();
-        Some(match name.trim() {
-            "" => format!("process {pid}"),
-            name => format!("process {pid} ({name})"),
-        })
+        let pid = locks(&read_proc(Path::new("/proc/locks"))?)
+            .find_map(|(file, pid)| (file == stat.identity).then_some(pid))?;
+        Some(process(pid))
+    }
+
+    fn lock_holders(&self) -> Option<HashMap<(u64, u64), String>> {
+        let text = read_proc(Path::new("/proc/locks"))?;
+        Some(locks(&text).map(|(file, pid)| (file, process(pid))).collect())
     }
 
     fn root(&self) -> PathBuf {
         self.root.clone()
+    }
+}
+
+/// The files that are locked, and by which process: `1: FLOCK  ADVISORY  WRITE 4321 fd:00:1234567 0 EOF`.
+fn locks(text: &str) -> impl Iterator<Item = ((u64, u64), u32)> {
+    // A line with `->` waits for the lock.
+    text.lines().filter(|line| !line.contains("->")).filter_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);
+        let mut parts = file.split(':');
+        let (major, minor) =
+            (u32::from_str_radix(parts.next()?, 16).ok()?, u32::from_str_radix(parts.next()?, 16).ok()?);
+        let inode = parts.next()?.parse().ok()?;
+        (kind == "FLOCK").then_some(((rustix::fs::makedev(major, minor), inode), pid.parse().ok()?))
+    })
+}
+
+fn process(pid: u32) -> String {
+    let name = read_proc(&Path::new("/proc").join(pid.to_string()).join("comm")).unwrap_or_default();
+    match name.trim() {
+        "" => format!("process {pid}"),
+        name => format!("process {pid} ({name})"),
     }
 }
 

@@ -61,7 +61,7 @@ impl Store {
         Ok(listing)
     }
 
-    pub(super) fn agents(&self, within: &Path) -> Result<Vec<AgentDir>> {
+    pub(crate) fn agents(&self, within: &Path) -> Result<Vec<AgentDir>> {
         let entries = match self.medium.list(within) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.context("list", within)?,
@@ -157,11 +157,38 @@ impl Store {
             .collect())
     }
 
+    /// The sessions whose transcripts are in a directory, with what `stat` tells of each if they are to be compared.
+    pub(crate) fn names(&self, dir: &Path, compare: bool) -> Result<Vec<(SessionId, Option<Stat>)>> {
+        if compare {
+            let transcripts = self.transcripts(dir)?;
+            return Ok(transcripts.into_iter().map(|(id, _, stat)| (id, Some(stat))).collect());
+        }
+        let entries = match self.medium.list(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other.context("list", dir)?,
+        };
+        let files = entries.into_iter().filter(|(_, kind)| *kind != FileKind::Directory);
+        Ok(files.filter_map(|(name, _)| Some((layout::transcript_id(&name)?, None))).collect())
+    }
+
+    /// Replaces an agent's snapshot; one that was of no use is kept beside it, and told.
+    pub(crate) fn write_snapshot(&self, dir: &AgentDir, rows: &[Row]) -> Result<Option<(PathBuf, String)>> {
+        let path = dir.snapshot();
+        let unusable = match snapshot::read(self.medium.as_ref(), &path) {
+            Found::Unusable(why) => Some((path.clone(), why)),
+            Found::Rows(_) | Found::Nothing => None,
+        };
+        let set_aside = unusable.as_ref().map(|_| self.source.now_ms());
+        snapshot::write(self.medium.as_ref(), &path, rows, set_aside)?;
+        Ok(unusable)
+    }
+
     /// Brings the snapshots up to date that a listing found stale.
     pub fn refresh(&self, listing: &Listing) -> Result<()> {
         for dir in &listing.stale {
             let mut rows: Vec<Row> =
                 listing.entries.iter().filter(|entry| entry.dir == *dir).map(|entry| entry.row.clone()).collect();
+            rows.truncate(snapshot::ROWS);
             rows.sort_by(|a, b| a.id.cmp(&b.id));
             let unusable = listing.unusable.iter().any(|(path, _)| *path == dir.snapshot());
             let set_aside = unusable.then(|| self.source.now_ms());
@@ -172,7 +199,7 @@ impl Store {
 }
 
 /// A transcript in another agent's folder is out of place, whatever its header says.
-fn placed(row: Row, dir: &AgentDir) -> Row {
+pub(crate) fn placed(row: Row, dir: &AgentDir) -> Row {
     let agent = row.key.as_deref().and_then(|key| key.parse::<Key>().ok()).map(|key| AgentDir::of(key.agent()));
     match (&row.state, agent) {
         (State::Ok, Some(agent)) if agent != *dir => Row { state: State::Mismatch, ..row },

@@ -14,6 +14,7 @@ mod faults_file;
 mod faults_index;
 mod faults_key;
 mod hostile;
+mod index;
 mod log;
 mod property;
 mod review;

@@ -101,7 +101,7 @@ proptest! {
                 }
                 base += part.len() as u64;
             }
-            (fold.finish("id", 0, 0, &scanner.report), frontier, scanner.next_number())
+            (fold.finish("id", 0, 0, scanner.report.damage_count()), frontier, scanner.next_number())
         };
         let ends: Vec<usize> = memchr_all(&bytes);
         let at = ends.get(cut).map_or(0, |end| end + 1);

@@ -1,0 +1,361 @@
+//! Finds what changed since the index was last written, and looks at that alone.
+//!
+//! Sessions that came, went or were moved are told by the modification time of their directory; it is believed only if it was old
+//! enough when it was read, because a directory can change twice within the clock's resolution. Sessions that are or
+//! were being written have a mark. After a rebuild nobody's marks are there, so locks are looked at, too.
+//!
+//! Reading is done between transactions, in portions: a rebuild that is interrupted goes on where it stopped.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::look::Task;
+use super::{Asked, Index, Place, row};
+use crate::layout::{self, AgentDir};
+use crate::medium::{FileKind, Stat};
+use crate::snapshot;
+use crate::stamp::SessionId;
+use crate::store::{Entry, Store};
+use crate::summary::{Row, State};
+
+/// A directory's time is believed if it was older than this when it was read, in nanoseconds: some file systems count in seconds.
+const SETTLED: i64 = 2_000_000_000;
+/// How much is read between two transactions.
+const PORTION_SESSIONS: usize = 512;
+const PORTION_BYTES: u64 = 16 << 20;
+/// The mark of a session that had a writer when nothing was known of it.
+const FOUND_LIVE: &str = "found-live";
+
+/// What was met while the index was brought up to date.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caught {
+    /// Transcripts of which the index remembers more records, with both counts.
+    pub shortened: Vec<(PathBuf, u64, u64)>,
+    /// Folders that could not be looked into, with the reason.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// How much is compared with the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What may have changed.
+    Changed,
+    /// Every session.
+    Everything,
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+struct Work {
+    folders: Vec<Folder>,
+    sessions: Vec<(Place, AgentDir, SessionId)>,
+    marks: Vec<(AgentDir, SessionId, String)>,
+}
+
+/// A directory that may have changed.
+#[derive(Debug)]
+struct Folder {
+    place: Place,
+    dir: AgentDir,
+    /// Its time before its names are read.
+    stamp: Option<i64>,
+    /// Whether each of its files is to be compared.
+    compare: bool,
+    /// Whether the index has never seen it.
+    is_new: bool,
+}
+
+impl Index {
+    /// Brings the index up to date; `progress` hears of each transcript that is read, and of its length.
+    pub fn catch_up(&self, store: &Store, depth: Depth, progress: &mut dyn FnMut(&Path, u64)) -> Asked<Caught> {
+        let mut caught = Caught::default();
+        self.take_in_distrust()?;
+        let work = match self.read(|connection| self.work(connection, store, depth)) {
+            Err(super::Trouble::Absent) => {
+                let is_empty = Place::ALL.iter().all(|place| self.medium.stat(place.top()).is_err());
+                if is_empty {
+                    return Ok(caught);
+                }
+                self.write(|_| Ok(()))?;
+                self.read(|connection| self.work(connection, store, depth))?
+            }
+            other => other?,
+        };
+        for folder in &work.folders {
+            self.folder(store, folder, &mut caught, progress)?;
+        }
+        self.look_at(work.sessions.into_iter(), &mut caught, progress)?;
+        self.marks(work.marks, &mut caught)?;
+        Ok(caught)
+    }
+
+    /// A writer could not leave its mark: every row is to be compared.
+    fn take_in_distrust(&self) -> Asked<()> {
+        let path = Path::new(layout::DISTRUST);
+        if self.medium.stat(path).is_err() {
+            return Ok(());
+        }
+        self.write(|connection| Ok(connection.execute("UPDATE dirs SET stamp = NULL", ())?))?;
+        match self.medium.remove(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(super::Trouble::Refused(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    fn work(&self, connection: &Connection, store: &Store, depth: Depth) -> Asked<Work> {
+        let mut work = Work::default();
+        for place in Place::ALL {
+            let mut dirs: BTreeSet<AgentDir> = store.agents(place.top())?.into_iter().collect();
+            let mut statement = connection.prepare_cached("SELECT dir FROM dirs WHERE place = ?1")?;
+            let known = statement.query_map([place.number()], |row| row.get::<_, String>(0))?;
+            for dir in known {
+                dirs.insert(AgentDir::found(&dir?));
+            }
+            for dir in dirs {
+                work.folders.extend(self.changed(connection, place, dir, depth)?);
+            }
+        }
+        let sql = "SELECT place, dir, id FROM sessions WHERE state NOT IN ('ok', 'mismatch', 'missing') AND place = 0";
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            let (place, dir, id): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            work.sessions.extend(SessionId::parse(&id).map(|id| (Place::of(place), AgentDir::found(&dir), id)));
+        }
+        let mut statement = connection.prepare_cached("SELECT dir, id, token FROM dirty")?;
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            let (dir, id, token): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            work.marks.extend(SessionId::parse(&id).map(|id| (AgentDir::found(&dir), id, token)));
+        }
+        Ok(work)
+    }
+
+    /// The directory, if something may have come, gone or moved since it was last read.
+    fn changed(&self, connection: &Connection, place: Place, dir: AgentDir, depth: Depth) -> Asked<Option<Folder>> {
+        let stamp = self.stat_folder(place, &dir)?;
+        let sql = "SELECT stamp, seen_ms FROM dirs WHERE place = ?1 AND dir = ?2";
+        let known = connection
+            .prepare_cached(sql)?
+            .query_row((place.number(), dir.as_str()), |row| Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(1)?)))
+            .optional()?;
+        let is_believed = |then: i64, seen_ms: i64| seen_ms.saturating_mul(1_000_000).saturating_sub(then) > SETTLED;
+        Ok(match (known, stamp) {
+            (None, None) => None,
+            (Some((Some(then), seen_ms)), Some(now))
+                if depth == Depth::Changed && then == now && is_believed(then, seen_ms) =>
+            {
+                None
+            }
+            (known, stamp) => {
+                let compare = depth == Depth::Everything || known.is_some_and(|(then, _)| then.is_none());
+                Some(Folder { place, dir, stamp, compare, is_new: known.is_none() })
+            }
+        })
+    }
+
+    /// Compares a directory's names with the index's, and looks at the difference.
+    fn folder(
+        &self,
+        store: &Store,
+        folder: &Folder,
+        caught: &mut Caught,
+        progress: &mut dyn FnMut(&Path, u64),
+    ) -> Asked<()> {
+        let (place, dir) = (folder.place, &folder.dir);
+        let path = place.folder(dir);
+        let seen_ms = self.source.now_ms();
+        let found = match store.names(&path, folder.compare) {
+            Ok(found) => found,
+            Err(error) if error.is_io(io::ErrorKind::NotADirectory) => {
+                caught.unreadable.push((path, error.to_string()));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut known = self.read(|connection| known(connection, place, dir))?;
+        let mut look = Vec::new();
+        for (id, stat) in found {
+            match known.remove(id.as_str()) {
+                Some(row) if row.is_sure && stat.is_none_or(|stat| row.is_of(&stat)) => {}
+                _ => look.push((place, dir.clone(), id)),
+            }
+        }
+        let gone = known.into_iter().filter(|(_, row)| !row.is_missing);
+        look.extend(gone.filter_map(|(id, _)| SessionId::parse(&id)).map(|id| (place, dir.clone(), id)));
+        // Newest first: ids begin with their time.
+        look.sort_by(|a, b| b.2.cmp(&a.2));
+        if folder.is_new && place == Place::Agents {
+            self.remember_missing(dir, &look)?;
+        }
+        self.look_at(look.into_iter(), caught, progress)?;
+        let live = match folder.is_new {
+            true => self.live(place, dir)?,
+            false => Vec::new(),
+        };
+        self.write(|connection| {
+            for id in &live {
+                let sql = "INSERT OR IGNORE INTO dirty (dir, id, token) VALUES (?1, ?2, ?3)";
+                connection.execute(sql, (dir.as_str(), id, FOUND_LIVE))?;
+            }
+            let sql = "INSERT INTO dirs (place, dir, stamp, seen_ms, changed) VALUES (?1, ?2, ?3, ?4, 1)
+                ON CONFLICT (place, dir) DO UPDATE SET stamp = ?3, seen_ms = ?4, changed = 1";
+            match folder.stamp {
+                Some(stamp) => connection.execute(sql, (place.number(), dir.as_str(), stamp, seen_ms))?,
+                None => connection
+                    .execute("DELETE FROM dirs WHERE place = ?1 AND dir = ?2", (place.number(), dir.as_str()))?,
+            };
+            Ok(())
+        })
+    }
+
+    /// The sessions of a directory that someone is writing now.
+    fn live(&self, place: Place, dir: &AgentDir) -> Asked<Vec<String>> {
+        let holders = self.medium.lock_holders().unwrap_or_default();
+        self.read(|connection| {
+            let sql = "SELECT id FROM sessions WHERE place = ?1 AND dir = ?2 AND device = ?3 AND inode = ?4";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut live = Vec::new();
+            for (device, inode) in holders.keys() {
+                let place = (place.number(), dir.as_str(), device.cast_signed(), inode.cast_signed());
+                live.extend(statement.query_row(place, |row| row.get::<_, String>(0)).optional()?);
+            }
+            Ok(live)
+        })
+    }
+
+    /// A new index knows of sessions whose file is gone what `sessions.json` says.
+    fn remember_missing(&self, dir: &AgentDir, there: &[(Place, AgentDir, SessionId)]) -> Asked<()> {
+        let snapshot::Found::Rows(rows) = snapshot::read(self.medium.as_ref(), &dir.snapshot()) else { return Ok(()) };
+        let there: BTreeSet<&str> = there.iter().map(|(_, _, id)| id.as_str()).collect();
+        self.write(|connection| {
+            for row in rows {
+                let Some(id) = SessionId::parse(&row.id) else { continue };
+                let is_trashed = self.medium.stat(&dir.trashed(&id)).is_ok();
+                if is_trashed || row::find(connection, Place::Agents, dir, id.as_str())?.is_some() {
+                    continue;
+                }
+                // Of a file that is there, the row only helps if its header cannot be read.
+                let state = if there.contains(id.as_str()) { row.state.clone() } else { State::Missing };
+                let row = Row { state, modified_ns: 0, ..row };
+                row::put(connection, Place::Agents, &Entry { row, dir: dir.clone() }, (0, 0), None)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Looks at sessions, in portions.
+    fn look_at(
+        &self,
+        mut sessions: impl Iterator<Item = (Place, AgentDir, SessionId)>,
+        caught: &mut Caught,
+        progress: &mut dyn FnMut(&Path, u64),
+    ) -> Asked<()> {
+        loop {
+            let portion: Vec<_> = sessions.by_ref().take(PORTION_SESSIONS).collect();
+            if portion.is_empty() {
+                return Ok(());
+            }
+            let mut tasks = self.read(|connection| {
+                let gather = |(place, dir, id): &(_, _, _)| self.gather(connection, *place, dir, id);
+                portion.iter().map(gather).collect::<Asked<Vec<Task>>>()
+            })?;
+            while !tasks.is_empty() {
+                let mut looked = Vec::new();
+                let mut bytes = 0;
+                while let Some(task) = tasks.pop() {
+                    let path = task.place.transcript(&task.dir, &task.id);
+                    let len = self.medium.stat(&path).map_or(0, |stat| stat.len);
+                    progress(&path, len);
+                    looked.push((self.read_file(&task)?, task));
+                    bytes += len;
+                    if bytes > PORTION_BYTES {
+                        break;
+                    }
+                }
+                self.write(|connection| {
+                    looked.into_iter().try_for_each(|(looked, task)| self.apply(connection, &task, looked, caught))
+                })?;
+            }
+        }
+    }
+
+    /// Looks at sessions that were being written, and takes the mark from those that are no more.
+    fn marks(&self, marks: Vec<(AgentDir, SessionId, String)>, caught: &mut Caught) -> Asked<()> {
+        if marks.is_empty() {
+            return Ok(());
+        }
+        let holders = self.medium.lock_holders();
+        let stale = |(dir, id, token): &(AgentDir, SessionId, String)| -> Asked<Option<bool>> {
+            let stat = self.medium.stat(&dir.transcript(id)).ok();
+            let is_live = match (&holders, &stat) {
+                (Some(holders), Some(stat)) => holders.contains_key(&stat.identity),
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            let known = self.read(|connection| row::find(connection, Place::Agents, dir, id.as_str()))?;
+            let is_current = match (known, stat) {
+                (Some(known), Some(stat)) => {
+                    let row = &known.entry.row;
+                    row.bytes == stat.len && row.modified_ns == stat.modified_ns && known.identity == stat.identity
+                }
+                _ => false,
+            };
+            debug_assert!(!token.is_empty());
+            Ok(if is_live && is_current { None } else { Some(is_live) })
+        };
+        for mark in &marks {
+            let Some(is_live) = stale(mark)? else { continue };
+            let (dir, id, token) = mark;
+            self.write(|connection| {
+                self.look(connection, Place::Agents, dir, id, caught)?;
+                if !is_live {
+                    let sql = "DELETE FROM dirty WHERE dir = ?1 AND id = ?2 AND token = ?3";
+                    connection.execute(sql, (dir.as_str(), id.as_str(), token))?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What a row says of its file.
+struct Proof {
+    bytes: u64,
+    modified_ns: i64,
+    identity: (u64, u64),
+    is_sure: bool,
+    is_missing: bool,
+}
+
+impl Proof {
+    fn is_of(&self, stat: &Stat) -> bool {
+        stat.kind == FileKind::File
+            && (stat.len, stat.modified_ns, stat.identity) == (self.bytes, self.modified_ns, self.identity)
+    }
+}
+
+/// The rows of a directory, by id.
+fn known(connection: &Connection, place: Place, dir: &AgentDir) -> Asked<HashMap<String, Proof>> {
+    let sql = "SELECT id, bytes, modified_ns, device, inode, state FROM sessions WHERE place = ?1 AND dir = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query((place.number(), dir.as_str()))?;
+    let mut known = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let (device, inode): (i64, i64) = (row.get(3)?, row.get(4)?);
+        let state: String = row.get(5)?;
+        let proof = Proof {
+            bytes: row.get::<_, i64>(1)?.cast_unsigned(),
+            modified_ns: row.get(2)?,
+            identity: (device.cast_unsigned(), inode.cast_unsigned()),
+            is_sure: matches!(state.as_str(), "ok" | "mismatch" | "deleted"),
+            is_missing: state == "missing",
+        };
+        known.insert(row.get(0)?, proof);
+    }
+    Ok(known)
+}

@@ -1,0 +1,255 @@
+//! One session brought up to date: what is known of it, what its file says now, and back into the index.
+//!
+//! In three steps, so that no transaction is open while a file is read. If someone else brought the row up to date in between, their
+//! work stands. Reading goes on where the last reader stopped, if the bytes before that place are still the same:
+//! in a native transcript they hold a checksum over everything before them.
+
+use std::io;
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::row::{self, Indexed};
+use super::{Asked, Caught, Index, Place};
+use crate::error::{Error, Result};
+use crate::layout::AgentDir;
+use crate::reader::LogReader;
+use crate::scan::Scanner;
+use crate::stamp::SessionId;
+use crate::store::{Entry, placed};
+use crate::summary::{self, Fold, Row, State};
+
+/// How many bytes before the place where reading goes on are compared.
+const TAIL: u64 = 64;
+
+/// What a fold knows, so that it can go on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Carried {
+    fold: Fold,
+    scanner: Scanner,
+}
+
+/// How far a file was folded.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Folded {
+    /// Up to which byte, always behind a line feed.
+    pub(super) scanned: u64,
+    /// The bytes before it.
+    pub(super) tail: Vec<u8>,
+    /// Damage met so far.
+    pub(super) damage: u64,
+    pub(super) state: Carried,
+}
+
+/// A session that is to be looked at, and what the index knows of it.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) place: Place,
+    pub(super) dir: AgentDir,
+    pub(super) id: SessionId,
+    known: Option<Indexed>,
+    folded: Option<Folded>,
+}
+
+/// What became of a session's file.
+#[derive(Debug)]
+pub(super) enum Looked {
+    /// It is there.
+    There { entry: Entry, identity: (u64, u64), folded: Option<Box<Folded>> },
+    /// It is not.
+    Gone,
+    /// A move that a crash cut short left both names of one file: the session is not deleted.
+    Doubled,
+}
+
+impl Task {
+    fn path(&self) -> PathBuf {
+        self.place.transcript(&self.dir, &self.id)
+    }
+
+    fn other(&self) -> Place {
+        match self.place {
+            Place::Agents => Place::Trash,
+            Place::Trash => Place::Agents,
+        }
+    }
+}
+
+impl Index {
+    /// Looks at one session, in a transaction that is open already.
+    pub(super) fn look(
+        &self,
+        connection: &Connection,
+        place: Place,
+        dir: &AgentDir,
+        id: &SessionId,
+        caught: &mut Caught,
+    ) -> Asked<()> {
+        let task = self.gather(connection, place, dir, id)?;
+        let looked = self.read_file(&task)?;
+        self.apply(connection, &task, looked, caught)
+    }
+
+    /// What the index knows of a session that is to be looked at.
+    pub(super) fn gather(&self, connection: &Connection, place: Place, dir: &AgentDir, id: &SessionId) -> Asked<Task> {
+        let mut task = Task { place, dir: dir.clone(), id: id.clone(), known: None, folded: None };
+        task.known = row::find(connection, place, dir, id.as_str())?;
+        if task.known.is_none() {
+            // It may have come from the other place, and everything that is known of it with it.
+            let other = task.other();
+            let is_gone = self.medium.stat(&other.transcript(dir, id)).is_err();
+            task.known = row::find(connection, other, dir, id.as_str())?.filter(|_| is_gone);
+        }
+        if let Some(known) = &task.known {
+            task.folded = row::folded(connection, known.number)?;
+        }
+        Ok(task)
+    }
+
+    /// What the file of a session says now.
+    pub(super) fn read_file(&self, task: &Task) -> Result<Looked> {
+        let path = task.path();
+        let reader = match LogReader::open(self.medium.as_ref(), &path) {
+            Err(error) if error.is_io(io::ErrorKind::NotFound) => return Ok(Looked::Gone),
+            other => other,
+        };
+        if task.place == Place::Trash
+            && let Ok(reader) = &reader
+            && self.medium.stat(&task.dir.transcript(&task.id)).is_ok_and(|stat| stat.identity == reader.identity())
+        {
+            return Ok(Looked::Doubled);
+        }
+        match reader.and_then(|reader| Ok((task.fold(&reader)?, reader.identity()))) {
+            Ok(((row, folded), identity)) => {
+                let entry = Entry { row: task.finish(row), dir: task.dir.clone() };
+                Ok(Looked::There { entry, identity, folded: Some(Box::new(folded)) })
+            }
+            Err(error) => Ok(self.unreadable(task, &error)),
+        }
+    }
+
+    fn unreadable(&self, task: &Task, error: &Error) -> Looked {
+        let mut row = summary::unreadable(task.id.as_str(), error);
+        let mut identity = (0, 0);
+        if let Ok(stat) = self.medium.stat(&task.path()) {
+            (row.bytes, row.modified_ns, identity) = (stat.len, stat.modified_ns, stat.identity);
+        }
+        // What cannot be read now still is the session that it was.
+        let row = match &task.known {
+            Some(known) => {
+                Row { state: row.state, bytes: row.bytes, modified_ns: row.modified_ns, ..known.entry.row.clone() }
+            }
+            None => row,
+        };
+        Looked::There { entry: Entry { row: task.finish(row), dir: task.dir.clone() }, identity, folded: None }
+    }
+
+    /// Writes down what was found, unless someone else did meanwhile.
+    pub(super) fn apply(&self, connection: &Connection, task: &Task, looked: Looked, caught: &mut Caught) -> Asked<()> {
+        let now = match &task.known {
+            Some(known) => row::find(connection, known.place, &task.dir, task.id.as_str())?,
+            None => row::find(connection, task.place, &task.dir, task.id.as_str())?,
+        };
+        if now != task.known {
+            return Ok(());
+        }
+        match looked {
+            Looked::There { entry, identity, folded } => {
+                let is_ok = entry.row.state == State::Ok;
+                if let Some(known) = &task.known {
+                    let (before, records) = (known.entry.row.records, entry.row.records);
+                    if before > records && is_ok && known.entry.row.state != State::Missing {
+                        caught.shortened.push((task.path(), before, records));
+                    }
+                    if known.place != task.place {
+                        let sql = "UPDATE sessions SET place = ?1 WHERE number = ?2";
+                        connection.execute(sql, (task.place.number(), known.number))?;
+                    }
+                }
+                row::put(connection, task.place, &entry, identity, folded.as_deref())?;
+            }
+            Looked::Doubled => self.forget(connection, task)?,
+            Looked::Gone => {
+                let moved = self.medium.stat(&task.other().transcript(&task.dir, &task.id)).is_ok();
+                match (&task.known, task.place) {
+                    (None, _) => {}
+                    // Its row goes along when the other place is looked at.
+                    (Some(_), _) if moved => self.look(connection, task.other(), &task.dir, &task.id, caught)?,
+                    (Some(_), Place::Trash) => self.forget(connection, task)?,
+                    (Some(known), Place::Agents) => {
+                        let row = Row { state: State::Missing, ..known.entry.row.clone() };
+                        let entry = Entry { row, dir: task.dir.clone() };
+                        row::put(connection, Place::Agents, &entry, (0, 0), None)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, connection: &Connection, task: &Task) -> Asked<()> {
+        if let Some(known) = &task.known {
+            connection.execute("DELETE FROM sessions WHERE number = ?1", [known.number])?;
+        }
+        Ok(())
+    }
+}
+
+impl Task {
+    /// The row of the file and how far it was folded, going on from where that was known.
+    fn fold(&self, reader: &LogReader) -> Result<(Row, Folded)> {
+        let mut folded = match self.continued(reader)? {
+            Some(folded) => folded,
+            None => Folded::default(),
+        };
+        let mut forward = reader.forward(folded.scanned);
+        let mut torn = None;
+        while let Some(line) = forward.next()? {
+            // A line without its line feed may still grow: it counts in the row, and is read again next time.
+            let state = match line.terminated {
+                true => &mut folded.state,
+                false => torn.insert(folded.state.clone()),
+            };
+            state.scanner.feed(&line, |record| state.fold.feed(&record));
+            if line.terminated {
+                folded.scanned = line.offset + line.len + 1;
+            }
+        }
+        let before = folded.damage;
+        folded.damage += folded.state.scanner.report.damage_count();
+        let damage = torn.as_ref().map_or(folded.damage, |torn| before + torn.scanner.report.damage_count());
+        let fold = torn.map_or_else(|| folded.state.fold.clone(), |torn| torn.fold);
+        let row = fold.finish(self.id.as_str(), reader.len(), reader.modified_ns(), damage);
+        folded.state.scanner.report = crate::report::Report::default();
+        let tail = folded.scanned.min(TAIL);
+        folded.tail = reader.bytes(folded.scanned - tail, usize::try_from(tail).unwrap_or(0))?;
+        Ok((row, folded))
+    }
+
+    /// Where reading can go on, if the file begins with what was folded.
+    fn continued(&self, reader: &LogReader) -> Result<Option<Folded>> {
+        let Some((known, folded)) = self.known.as_ref().zip(self.folded.as_ref()) else { return Ok(None) };
+        if known.identity != reader.identity() || reader.len() < folded.scanned {
+            return Ok(None);
+        }
+        let from = folded.scanned.saturating_sub(folded.tail.len() as u64);
+        let is_same = reader.bytes(from, folded.tail.len())? == folded.tail;
+        Ok(is_same.then(|| folded.clone()))
+    }
+
+    /// The row as a list says it: by where the file is, and with what is known from before.
+    fn finish(&self, row: Row) -> Row {
+        if self.place == Place::Trash {
+            return Row { state: State::Deleted, ..row };
+        }
+        match &self.known {
+            // A header that was damaged since does not make the session forget whose it is.
+            Some(known) if row.state == State::Ok && row.key.is_none() => {
+                let known = known.entry.row.clone();
+                placed(Row { key: known.key, label: known.label, origin: known.origin, ..row }, &self.dir)
+            }
+            _ => placed(row, &self.dir),
+        }
+    }
+}

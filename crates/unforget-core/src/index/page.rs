@@ -1,0 +1,249 @@
+//! Lists and lookups, by SQL. What is asked and in which order is for [`crate::listing`] to say; here it only becomes a query.
+
+use std::collections::HashMap;
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, params_from_iter};
+
+use super::row::{self, COLUMNS, Indexed};
+use super::{Asked, Index, Place};
+use crate::listing::{Ask, Sort, Value, Wanted};
+use crate::store::Entry;
+use crate::summary::{Row, State};
+
+/// How many sessions a name is looked for among, in each way that it can mean one.
+const CANDIDATES: usize = 64;
+
+impl Sort {
+    fn column(self) -> &'static str {
+        match self {
+            Sort::Updated => "updated_ms",
+            Sort::Created => "created_ms",
+            Sort::Title => "title_folded",
+            Sort::Turns => "turns",
+            Sort::Tokens => "tokens",
+            Sort::Bytes => "bytes",
+        }
+    }
+}
+
+/// A condition in the making.
+#[derive(Default)]
+struct Condition {
+    parts: Vec<String>,
+    values: Vec<Sql>,
+}
+
+impl Condition {
+    /// Adds a part in which `?` stands for the value.
+    fn and(&mut self, part: &str, value: impl Into<Sql>) {
+        self.values.push(value.into());
+        self.parts.push(part.replace('?', &format!("?{}", self.values.len())));
+    }
+
+    fn plain(&mut self, part: &str) {
+        self.parts.push(part.to_owned());
+    }
+}
+
+impl From<&Value> for Sql {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Nothing => Sql::Null,
+            Value::Number(number) => Sql::Integer(*number),
+            Value::Text(text) => Sql::Text(text.clone()),
+        }
+    }
+}
+
+impl Index {
+    /// The sessions that were asked for and one more, if there is one, to tell that there are more.
+    pub(crate) fn page(&self, ask: &Ask, live: &HashMap<(u64, u64), String>) -> Asked<Vec<Indexed>> {
+        self.read(|connection| page(connection, ask, live))
+    }
+
+    /// All sessions of a place, in the usual order.
+    pub(crate) fn all(&self, place: Place) -> Asked<Vec<Entry>> {
+        self.read(|connection| {
+            let sql = format!("SELECT {COLUMNS} FROM sessions WHERE place = ?1 ORDER BY updated_ms DESC, id DESC, dir");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([place.number()])?;
+            let mut entries = Vec::new();
+            while let Some(columns) = rows.next()? {
+                entries.push(row::entry(columns)?.entry);
+            }
+            Ok(entries)
+        })
+    }
+
+    /// Whether the file of a session is still the one that the index knows.
+    pub(crate) fn is_current(&self, indexed: &Indexed) -> bool {
+        let row = &indexed.entry.row;
+        let Some(id) = crate::stamp::SessionId::parse(&row.id) else { return true };
+        let stat = self.medium.stat(&indexed.place.transcript(&indexed.entry.dir, &id));
+        match (stat, &row.state) {
+            (Err(_), State::Missing) => true,
+            (Err(_), _) | (Ok(_), State::Missing) => false,
+            (Ok(stat), state) => {
+                let proof = (stat.len, stat.modified_ns, stat.identity);
+                proof == (row.bytes, row.modified_ns, indexed.identity) && row::is_sure(state)
+            }
+        }
+    }
+
+    /// Looks at sessions again.
+    pub(crate) fn look_again<'i>(
+        &self,
+        indexed: impl Iterator<Item = &'i Indexed>,
+        caught: &mut super::Caught,
+    ) -> Asked<()> {
+        for indexed in indexed {
+            let Some(id) = crate::stamp::SessionId::parse(&indexed.entry.row.id) else { continue };
+            self.write(|connection| self.look(connection, indexed.place, &indexed.entry.dir, &id, caught))?;
+        }
+        Ok(())
+    }
+}
+
+fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) -> Asked<Vec<Indexed>> {
+    let (column, is_rising) = (ask.sort.column(), ask.sort.is_rising());
+    let mut condition = Condition::default();
+    condition.and("place = ?", ask.place.number());
+    let filter = &ask.filter;
+    for (column, value) in [("agent", &filter.agent), ("channel", &filter.channel), ("peer", &filter.peer)] {
+        if let Some(value) = value {
+            condition.and(&format!("{column} = ?"), value.clone());
+        }
+    }
+    if let Some(since) = filter.since_ms {
+        condition.and("updated_ms >= ?", since);
+    }
+    if let Some(until) = filter.until_ms {
+        condition.and("updated_ms < ?", until);
+    }
+    if let Some(label) = &filter.label {
+        condition.and("label = ?", label.clone());
+    }
+    match filter.state {
+        None => {}
+        Some(Wanted::Ok) => condition.plain("state = 'ok'"),
+        Some(Wanted::Damaged) => condition.plain("damage > 0"),
+        Some(Wanted::Missing) => condition.plain("state = 'missing'"),
+        Some(Wanted::Mismatch) => condition.plain("state = 'mismatch'"),
+        Some(Wanted::Unreadable) => condition.plain("state = 'unreadable'"),
+        Some(Wanted::Live) => {
+            let pairs: Vec<String> = live
+                .keys()
+                .map(|(device, inode)| format!("({}, {})", device.cast_signed(), inode.cast_signed()))
+                .collect();
+            let pairs = if pairs.is_empty() { "(0, 0)".to_owned() } else { pairs.join(", ") };
+            condition.plain(&format!("(device, inode) IN (VALUES {pairs})"));
+        }
+    }
+    if let Some(after) = &ask.after {
+        let at = condition.values.len();
+        condition.values.extend([Sql::from(&after.value), after.id.clone().into(), after.dir.clone().into()]);
+        let (value, id, dir) = (format!("?{}", at + 1), format!("?{}", at + 2), format!("?{}", at + 3));
+        // Nothing is smaller than everything, in SQLite's order as well.
+        let beyond = match is_rising {
+            true => format!("({column} > {value} OR ({column} IS NOT NULL AND {value} IS NULL))"),
+            false => format!("({column} < {value} OR ({column} IS NULL AND {value} IS NOT NULL))"),
+        };
+        let tie = format!("({column} IS {value} AND (id < {id} OR (id = {id} AND dir > {dir})))");
+        condition.plain(&format!("({beyond} OR {tie})"));
+        if let (false, Value::Number(_)) = (is_rising, &after.value) {
+            // Says the same again in a way that leads straight to the place.
+            condition.plain(&format!("({column} <= {value} OR {column} IS NULL)"));
+        }
+    }
+    let direction = if is_rising { "ASC" } else { "DESC" };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE {} ORDER BY {column} {direction}, id DESC, dir LIMIT {}",
+        condition.parts.join(" AND "),
+        ask.limit.saturating_add(1)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(condition.values))?;
+    let mut found = Vec::new();
+    while let Some(columns) = rows.next()? {
+        found.push(row::entry(columns)?);
+    }
+    Ok(found)
+}
+
+/// The sessions that a name could mean, a bounded number for each way in which it could.
+pub(crate) fn candidates(index: &Index, place: Place, name: &str) -> Asked<Vec<Indexed>> {
+    let folded = name.to_lowercase();
+    let ways: [(&str, &str); 6] = [
+        ("id = ?2", name),
+        ("key = ?2 AND state != 'mismatch' ORDER BY created_ms DESC, id DESC", name),
+        ("label = ?2", name),
+        ("id >= ?2 AND id < ?2 || char(1114111)", name),
+        ("label_folded >= ?2 AND label_folded < ?2 || char(1114111)", &folded),
+        ("title_folded >= ?2 AND title_folded < ?2 || char(1114111)", &folded),
+    ];
+    index.read(|connection| {
+        let mut found: Vec<Indexed> = Vec::new();
+        for (way, name) in ways {
+            let sql = format!("SELECT {COLUMNS} FROM sessions WHERE place = ?1 AND {way} LIMIT {CANDIDATES}");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query((place.number(), name))?;
+            while let Some(columns) = rows.next()? {
+                let indexed = row::entry(columns)?;
+                if !found.iter().any(|other| other.number == indexed.number) {
+                    found.push(indexed);
+                }
+            }
+        }
+        Ok(found)
+    })
+}
+
+impl Index {
+    /// The sessions of a key that can be used, most recently used first.
+    pub(crate) fn of_key(&self, key: &str) -> Asked<Vec<Indexed>> {
+        self.read(|connection| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM sessions WHERE place = 0 AND key = ?1 AND state = 'ok'
+                 ORDER BY updated_ms DESC, id DESC LIMIT 2"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([key])?;
+            let mut found = Vec::new();
+            while let Some(columns) = rows.next()? {
+                found.push(row::entry(columns)?);
+            }
+            Ok(found)
+        })
+    }
+
+    /// The newest rows of a directory whose snapshot is out of date, for each such directory.
+    pub(crate) fn snapshots(&self, rows: usize) -> Asked<Vec<(crate::layout::AgentDir, Vec<Row>)>> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached("SELECT dir FROM dirs WHERE place = 0 AND changed = 1")?;
+            let dirs: Vec<String> = statement.query_map((), |row| row.get(0))?.collect::<Result<_, _>>()?;
+            let sql = format!(
+                "SELECT {COLUMNS} FROM sessions WHERE place = 0 AND dir = ?1 ORDER BY updated_ms DESC, id DESC LIMIT {rows}"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut snapshots = Vec::new();
+            for dir in dirs {
+                let mut newest = Vec::new();
+                let mut rows = statement.query([&dir])?;
+                while let Some(columns) = rows.next()? {
+                    newest.push(row::entry(columns)?.entry.row);
+                }
+                snapshots.push((crate::layout::AgentDir::found(&dir), newest));
+            }
+            Ok(snapshots)
+        })
+    }
+
+    /// Says that a directory's snapshot is up to date.
+    pub(crate) fn snapshot_written(&self, dir: &crate::layout::AgentDir) -> Asked<()> {
+        self.write(|connection| {
+            connection.execute("UPDATE dirs SET changed = 0 WHERE place = 0 AND dir = ?1", [dir.as_str()])?;
+            Ok(())
+        })
+    }
+}
