@@ -279,6 +279,15 @@ impl Index {
         }
     }
 
+    /// Forgets a session whose transcript is gone.
+    pub(crate) fn forget_missing(&self, dir: &AgentDir, id: &str) -> Asked<()> {
+        self.write(|connection| {
+            let sql = "DELETE FROM sessions WHERE place = 0 AND dir = ?1 AND id = ?2 AND state = 'missing'";
+            connection.execute(sql, (dir.as_str(), id))?;
+            Ok(())
+        })
+    }
+
     /// Brings one session up to date after a turn; a mark of the same token goes if the session is being closed.
     pub fn update(&self, session: &Touched, ending: Ending) -> Asked<()> {
         self.write(|connection| {

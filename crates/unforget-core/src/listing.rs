@@ -169,6 +169,11 @@ impl Cursor {
         serde_json::from_slice(&BASE64.decode(text.trim()).ok()?).ok()
     }
 
+    /// Whether it is of a list that is sorted like that.
+    pub fn is_for(&self, sort: Sort) -> bool {
+        self.sort == sort
+    }
+
     fn is_before(&self, entry: &Entry) -> bool {
         let row = Row { id: self.id.clone(), ..Row::default() };
         let values = self.sort.value(&entry.row).cmp(&self.value);

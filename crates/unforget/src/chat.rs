@@ -20,8 +20,8 @@ use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::key::Key;
 use unforget_core::medium::{Os, read_small};
 use unforget_core::session::Session;
-use unforget_core::store::{Entry, OnMissing};
-use unforget_core::summary::{self, Row, State};
+use unforget_core::store::OnMissing;
+use unforget_core::summary::{self, Row};
 
 use crate::cli;
 use crate::commands::Context;
@@ -30,12 +30,14 @@ use crate::failure::{Failure, Outcome, Result};
 
 mod banner;
 mod bar;
+mod caretaker;
 mod oneshot;
 mod repl;
 mod signals;
 mod slash;
 mod terminal;
 
+use caretaker::Caretaker;
 use terminal::Allowed;
 
 /// The largest system prompt that is read from a file.
@@ -60,6 +62,7 @@ pub(crate) struct Chat<'a> {
     busy: signals::Busy,
     /// The session's label, for the prompt.
     label: Option<String>,
+    caretaker: Option<Caretaker>,
 }
 
 /// How a turn came to its end.
@@ -87,10 +90,16 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     }
     let session = open(context, args, &config.key)?;
     let mut chat = Chat::new(context, config, session)?;
-    match prompt {
+    let outcome = match prompt {
         Some(prompt) => oneshot::run(&mut chat, &prompt),
-        None => repl::run(&mut chat),
-    }
+        None => {
+            chat.caretaker = Some(Caretaker::start(context.catalog.clone()));
+            repl::run(&mut chat)
+        }
+    };
+    drop(chat.caretaker.take());
+    context.close(chat.session);
+    outcome
 }
 
 /// Keeps other processes, those of the tools among them, from reading the key out of this one's memory or environment.
@@ -117,11 +126,8 @@ fn open(context: &Context, args: &cli::Chat, key: &Key) -> Result<Session> {
 
 /// The session of the key that was used last, whichever was begun last; a new one if there is none.
 fn last_used(context: &Context, key: &Key) -> unforget_core::error::Result<Session> {
-    let name = key.to_string();
-    let listing = context.store.list()?;
-    let is_it = |entry: &&Entry| entry.row.key.as_ref() == Some(&name) && entry.row.state == State::Ok;
-    match listing.entries.iter().find(is_it) {
-        Some(entry) => context.store.open(entry),
+    match context.catalog.last_used(key, &mut |_, _| {})?.value {
+        Some(entry) => context.store.open(&entry),
         None => context.store.load(key, OnMissing::Create),
     }
 }
@@ -147,12 +153,20 @@ impl<'a> Chat<'a> {
         allowed.by_setting.extend(config.allow.iter().cloned());
         let busy = signals::listen()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let label = None;
-        Self { context, config, runtime, session, model, settings, tools, workspace, allowed, busy, label }.labelled()
+        let (label, caretaker) = (None, None);
+        Self { context, config, runtime, session, model, settings, tools, workspace, allowed, busy, label, caretaker }
+            .labelled()
     }
 
     fn agent(&self) -> Agent<'_> {
         Agent { model: self.model.as_ref(), settings: &self.settings }
+    }
+
+    /// Has the index told of what was written.
+    fn turned(&self) {
+        if let Some(caretaker) = &self.caretaker {
+            caretaker.turned(self.session.touched());
+        }
     }
 
     /// What a list would say about the session.
@@ -168,7 +182,7 @@ impl<'a> Chat<'a> {
 
     /// Goes on in another session.
     fn take_up(&mut self, session: Session) -> Result<()> {
-        self.session = session;
+        self.context.close(std::mem::replace(&mut self.session, session));
         self.label = self.row()?.label;
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use unforget_core::listing::{Sort, Wanted};
 use unforget_core::log::Durability;
 
 use crate::config::flags::Flags;
@@ -101,11 +102,102 @@ pub(crate) struct Chat {
     pub(crate) flags: Flags,
 }
 
-#[derive(Debug, Args, Default)]
+#[derive(Debug, Args)]
 pub(crate) struct Sessions {
     /// List what is in the trash instead
     #[arg(long)]
     pub(crate) deleted: bool,
+    /// Of this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// On this channel
+    #[arg(long, value_name = "NAME")]
+    pub(crate) channel: Option<String>,
+    /// With this peer
+    #[arg(long, value_name = "NAME")]
+    pub(crate) peer: Option<String>,
+    /// Used since then: `2026-01-31`, `7d`, `3h`, `yesterday`
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Last used before then
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+    /// With this label
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) label: Option<String>,
+    /// In this state
+    #[arg(long, value_enum)]
+    pub(crate) state: Option<SessionState>,
+    /// In which order
+    #[arg(long, value_enum, default_value_t = Order::Updated)]
+    pub(crate) sort: Order,
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = unforget_core::listing::PAGE)]
+    pub(crate) limit: usize,
+    /// Everything, however much that is
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) all: bool,
+    /// Go on where a page ended, as that page says
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SessionState {
+    /// It can be used
+    Ok,
+    /// Someone is writing it now
+    Live,
+    /// Something in its transcript is damaged
+    Damaged,
+    /// Its transcript is gone
+    Missing,
+    /// Its header is that of another session
+    Mismatch,
+    /// It cannot be read
+    Unreadable,
+}
+
+impl From<SessionState> for Wanted {
+    fn from(state: SessionState) -> Self {
+        match state {
+            SessionState::Ok => Wanted::Ok,
+            SessionState::Live => Wanted::Live,
+            SessionState::Damaged => Wanted::Damaged,
+            SessionState::Missing => Wanted::Missing,
+            SessionState::Mismatch => Wanted::Mismatch,
+            SessionState::Unreadable => Wanted::Unreadable,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Order {
+    /// Most recently used first
+    Updated,
+    /// Newest first
+    Created,
+    /// By title
+    Title,
+    /// Most turns first
+    Turns,
+    /// Most tokens first
+    Tokens,
+    /// Largest first
+    Size,
+}
+
+impl From<Order> for Sort {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Updated => Sort::Updated,
+            Order::Created => Sort::Created,
+            Order::Title => Sort::Title,
+            Order::Turns => Sort::Turns,
+            Order::Tokens => Sort::Tokens,
+            Order::Size => Sort::Bytes,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

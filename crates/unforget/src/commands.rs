@@ -5,15 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::CommandFactory as _;
+use unforget_core::catalog::{Catalog, Holders, Notes};
 use unforget_core::history::Limits;
+use unforget_core::index::Place;
 use unforget_core::json;
 use unforget_core::layout;
+use unforget_core::listing::{Ask, Page};
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::reader::LogReader;
 use unforget_core::report::Report;
 use unforget_core::restore::{self, Restored};
 use unforget_core::scan::Scan;
+use unforget_core::session::Session;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Listing, Store};
 use unforget_core::{Error, blob::Blobs};
@@ -35,12 +39,17 @@ mod show;
 mod tail;
 mod trash;
 
+/// Why a snapshot may not be writable, without anybody having to worry.
+const EXPECTED: [ErrorKind; 3] = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::StorageFull];
+
 /// Length of a UUID's text.
 const FULL_ID: usize = 36;
 
 /// What every command works with.
 pub(crate) struct Context {
     pub(crate) store: Store,
+    /// Which sessions there are.
+    pub(crate) catalog: Catalog,
     pub(crate) home: PathBuf,
     pub(crate) json: bool,
 }
@@ -74,8 +83,8 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Append(append)) => append.survives.into(),
         _ => Durability::PowerLoss,
     };
-    let store = home::store(home.clone(), durability);
-    let context = Context { store, home, json: cli.json };
+    let catalog = home::catalog(home.clone(), durability);
+    let context = Context { store: catalog.store().clone(), catalog, home, json: cli.json };
     match command {
         None => chat::run(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
         Some(Command::Chat(args)) => chat::run(&context, &args),
@@ -133,29 +142,54 @@ impl Transcript {
 }
 
 impl Context {
-    /// All sessions; refreshes stale snapshots where that is possible.
+    /// All sessions, each compared with its file.
     pub(crate) fn list(&self) -> Result<Listing> {
-        let progress = Progress::new("reading sessions");
-        let listing = self.store.list_with(|_, _| progress.step())?;
-        drop(progress);
-        for (path, why) in &listing.unusable {
+        Ok(Listing { entries: self.all(Place::Agents)?, ..Listing::default() })
+    }
+
+    /// All sessions of a place.
+    pub(crate) fn all(&self, place: Place) -> Result<Vec<Entry>> {
+        let answer = self.with_progress(|progress| self.catalog.all(place, progress))?;
+        self.tell_notes(&answer.notes)?;
+        self.refresh()?;
+        Ok(answer.value)
+    }
+
+    /// A part of the list, and who is writing what.
+    pub(crate) fn page(&self, ask: &Ask) -> Result<(Page, Holders)> {
+        let (answer, holders) = self.with_progress(|progress| self.catalog.page(ask, progress))?;
+        self.tell_notes(&answer.notes)?;
+        Ok((answer.value, holders))
+    }
+
+    fn with_progress<T>(&self, work: impl FnOnce(&mut dyn FnMut(&Path, u64)) -> unforget_core::Result<T>) -> Result<T> {
+        // Most answers take a moment only: the bar comes with the first file that is read.
+        let mut progress = None;
+        Ok(work(&mut |_, _| progress.get_or_insert_with(|| Progress::new("reading sessions")).step())?)
+    }
+
+    fn tell_notes(&self, notes: &Notes) -> Result<()> {
+        for (path, why) in &notes.unusable {
             self.tell(&format!("note: {}: {why}; the list was rebuilt from the transcripts", path.display()))?;
         }
-        for (path, before, now) in &listing.shortened {
+        for (path, before, now) in &notes.shortened {
             let path = path.display();
             self.tell(&format!("damage: {path} had {before} records and now has {now}: its end is gone"))?;
         }
-        for (path, why) in &listing.unreadable {
+        for (path, why) in &notes.unreadable {
             self.tell(&format!("note: the sessions in {} are not listed: {why}", path.display()))?;
         }
-        if let Err(error) = self.store.refresh(&listing) {
+        Ok(())
+    }
+
+    /// Brings the readable snapshots up to date; done when the answer is out.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        match self.catalog.refresh() {
+            Ok(unusable) => self.tell_notes(&Notes { unusable, ..Notes::default() }),
             // The snapshot is a convenience: a list from a read-only or full disk is as good without it.
-            let expected = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::StorageFull];
-            if !expected.iter().any(|kind| error.is_io(*kind)) {
-                self.tell(&format!("note: {error}"))?;
-            }
+            Err(error) if EXPECTED.iter().any(|kind| error.is_io(*kind)) => Ok(()),
+            Err(error) => self.tell(&format!("note: {error}")),
         }
-        Ok(listing)
     }
 
     /// The session that a name means.
@@ -170,17 +204,23 @@ impl Context {
         if let Some(entry) = self.at_path(Path::new(name))? {
             return Ok(entry);
         }
-        match self.store.resolve(&self.list()?, name) {
+        match self.find(Place::Agents, name) {
             Err(Error::NotFound { what, name }) => {
-                let trash = Listing { entries: self.store.deleted()?, ..Listing::default() };
                 let failure = Failure::from(Error::NotFound { what, name: name.clone() });
-                Err(match self.store.resolve(&trash, &name) {
+                Err(match self.find(Place::Trash, &name) {
                     Ok(_) => failure.hint(format!("it is in the trash: `unforget undelete {name}` brings it back")),
                     Err(_) => failure,
                 })
             }
             other => Ok(other?),
         }
+    }
+
+    /// The session of a place that a name means.
+    pub(crate) fn find(&self, place: Place, name: &str) -> unforget_core::Result<Entry> {
+        let mut progress = None;
+        let mut step = |_: &Path, _: u64| progress.get_or_insert_with(|| Progress::new("reading sessions")).step();
+        self.catalog.resolve(place, name, &mut step).map(|answer| answer.value)
     }
 
     /// The session whose transcript in this store a path leads to.
@@ -206,6 +246,13 @@ impl Context {
         let medium = self.store.medium().clone();
         let name = entry.row.key.unwrap_or(entry.row.id);
         Ok(Transcript { medium, path, blobs: self.store.blobs(), name })
+    }
+
+    /// Ends the writing of a session. What the index does not learn now it finds out by itself.
+    pub(crate) fn close(&self, session: Session) {
+        match session.close() {
+            Ok(()) | Err(_) => {}
+        }
     }
 
     /// Says something to the person, on stderr.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
+use unforget_core::catalog::Catalog;
+use unforget_core::index::Index;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::stamp::System;
@@ -33,7 +35,9 @@ pub(crate) fn history_file() -> Option<PathBuf> {
     Some(state.join("unforget").join("input-history"))
 }
 
-/// The store in that directory.
-pub(crate) fn store(directory: PathBuf, durability: Durability) -> Store {
-    Store::new(Arc::new(Os::new(directory)), Arc::new(System), durability)
+/// The sessions in that directory, with their index.
+pub(crate) fn catalog(directory: PathBuf, durability: Durability) -> Catalog {
+    let (medium, source) = (Arc::new(Os::new(directory)), Arc::new(System));
+    let index = Arc::new(Index::new(medium.clone(), source.clone()));
+    Catalog::new(Store::new(medium, source, durability).indexed(index.clone()), Some(index))
 }

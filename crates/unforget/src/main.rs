@@ -17,6 +17,7 @@ mod home;
 mod markdown;
 mod progress;
 mod screen;
+mod when;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {

@@ -101,6 +101,16 @@ fn local(ms: i64) -> Option<jiff::Zoned> {
     jiff::Timestamp::from_millisecond(ms).ok().map(|time| time.to_zoned(jiff::tz::TimeZone::system()))
 }
 
+/// `812`, `12.3k`, `4.5M`: how many, in few characters.
+pub(crate) fn count(count: u64) -> String {
+    match count {
+        0 => "-".to_owned(),
+        1..=999 => count.to_string(),
+        1_000..=999_949 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
 /// `812 B`, `1.4 MB`.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];

@@ -94,7 +94,11 @@ impl Store {
         let mut listing = self.list()?;
         listing.entries.retain(|other| other.dir != entry.dir || other.row.id != entry.row.id);
         listing.stale.insert(entry.dir.clone());
-        self.refresh(&listing)
+        self.refresh(&listing)?;
+        match &self.index {
+            Some(index) => Ok(index.forget_missing(&entry.dir, &entry.row.id)?),
+            None => Ok(()),
+        }
     }
 
     /// The sessions in the trash.

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_util::sync::CancellationToken;
 use unforget_agent::turn::{Input, State};
+use unforget_core::listing::Ask;
 
 use super::slash::{self, After};
 use super::terminal::Terminal;
@@ -16,6 +17,9 @@ use crate::config::Titles;
 use crate::editor::{self, Completions, Editor};
 use crate::failure::{Outcome, Result};
 use crate::{home, screen};
+
+/// How many sessions the Tab key knows, the most recently used ones.
+const COMPLETED: usize = 500;
 
 pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
     let open = banner::print(chat)?;
@@ -49,6 +53,7 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
                 words => turn(chat, &mut editor, Input::Words(words))?,
             },
         };
+        chat.turned();
         if after == After::Quit {
             break;
         }
@@ -122,10 +127,11 @@ fn prompt(chat: &Chat<'_>) -> String {
 }
 
 fn completions(chat: &Chat<'_>) -> Completions {
-    let store = chat.context.store.clone();
+    let catalog = chat.context.catalog.clone();
     let names = move || {
         // Without a list there is nothing to complete, which is no reason to stop.
-        let entries = store.list().map(|listing| listing.entries).unwrap_or_default();
+        let ask = Ask { limit: COMPLETED, ..Ask::default() };
+        let entries = catalog.page(&ask, &mut |_, _| {}).map(|(page, _)| page.value.entries).unwrap_or_default();
         let mut names = Vec::new();
         for row in entries.into_iter().map(|entry| entry.row) {
             names.extend(row.key.into_iter().chain(row.label).chain([row.id]));

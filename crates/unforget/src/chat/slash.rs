@@ -8,11 +8,13 @@ use tokio_util::sync::CancellationToken;
 use unforget_agent::compact;
 use unforget_agent::turn::Input;
 use unforget_core::history::Role;
+use unforget_core::index::Place;
+use unforget_core::listing::Ask;
 use unforget_core::record::{Body, Draft};
-use unforget_core::store::Listing;
 
 use super::terminal::Terminal;
 use super::{Chat, banner, bar, beside, model, repl};
+use crate::commands::sessions::Shown;
 use crate::commands::{conversation, sessions};
 use crate::editor::{self, Editor};
 use crate::failure::{Failure, Result};
@@ -118,9 +120,14 @@ fn new(chat: &mut Chat<'_>, label: &str) -> Result<()> {
 }
 
 fn list(chat: &Chat<'_>) -> Result<()> {
-    let entries = chat.context.list()?.entries;
+    let (page, holders) = chat.context.page(&Ask::default())?;
     let current = chat.session.id().to_string();
-    sessions::table(&mut anstream::stdout().lock(), &entries, chat.context.store.source().now_ms(), Some(&current))
+    let shown = Shown { entries: &page.entries, holders: &holders, current: Some(&current) };
+    sessions::table(chat.context, &mut anstream::stdout().lock(), &shown)?;
+    if page.next.is_some() {
+        say("(the most recent ones; `unforget sessions` has the rest, and /switch finds them all)")?;
+    }
+    Ok(())
 }
 
 fn switch(chat: &mut Chat<'_>, name: &str) -> Result<()> {
@@ -358,15 +365,15 @@ fn delete(chat: &Chat<'_>, name: &str) -> Result<()> {
 }
 
 fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
-    let trash = Listing { entries: chat.context.store.deleted()?, ..Listing::default() };
     if name.is_empty() {
-        if trash.entries.is_empty() {
+        let (page, holders) = chat.context.page(&Ask { place: Place::Trash, ..Ask::default() })?;
+        if page.entries.is_empty() {
             return say("The trash is empty.");
         }
-        let now_ms = chat.context.store.source().now_ms();
-        return sessions::table(&mut anstream::stdout().lock(), &trash.entries, now_ms, None);
+        let shown = Shown { entries: &page.entries, holders: &holders, current: None };
+        return sessions::table(chat.context, &mut anstream::stdout().lock(), &shown);
     }
-    let entry = chat.context.store.resolve(&trash, name)?;
+    let entry = chat.context.find(Place::Trash, name)?;
     chat.context.store.undelete(&entry)?;
     say(&format!("Back again: {}", banner::short_id(&entry.row.id)))
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, Write as _};
 
 use unforget_core::Error;
+use unforget_core::index::Place;
 use unforget_core::key::Key;
 use unforget_core::log::Sealed;
 use unforget_core::record::{Draft, Record};
@@ -46,13 +47,14 @@ pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
         writeln!(out, "{{\"n\":{}}}", saved.start)?;
         out.flush()?;
     }
+    context.close(session);
     Ok(Outcome::Done)
 }
 
 fn open(context: &Context, args: &Append) -> Result<Session> {
     let key = args.name.parse::<Key>();
     if let (true, Ok(key)) = (args.create, &key)
-        && matches!(context.store.resolve(&context.list()?, &args.name), Err(Error::NotFound { .. }))
+        && matches!(context.find(Place::Agents, &args.name), Err(Error::NotFound { .. }))
     {
         return Ok(context.store.load(key, OnMissing::Create)?);
     }

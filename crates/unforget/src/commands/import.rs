@@ -5,6 +5,7 @@ use std::path::Path;
 
 use unforget_core::import::{self, Candidate, Outcome as Imported};
 use unforget_core::json::quote;
+use unforget_core::listing::Ask;
 use unforget_core::medium::{Medium as _, Os};
 
 use crate::cli::Import;
@@ -20,7 +21,8 @@ pub(crate) fn run(context: &Context, args: &Import) -> Result<Outcome> {
             outcome = Outcome::MetDamage;
         }
     }
-    context.list()?;
+    context.page(&Ask::default())?;
+    context.refresh()?;
     Ok(outcome)
 }
 

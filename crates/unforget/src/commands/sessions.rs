@@ -2,7 +2,10 @@
 
 use std::io::Write as _;
 
+use unforget_core::catalog::Holders;
+use unforget_core::index::Place;
 use unforget_core::key::Key;
+use unforget_core::listing::{Ask, Cursor, Filter, Sort, Wanted};
 use unforget_core::store::Entry;
 use unforget_core::summary::{Row, State};
 use unicode_width::UnicodeWidthStr as _;
@@ -10,69 +13,123 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::cli::{New, Sessions};
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
-use crate::screen;
+use crate::{screen, when};
 
 /// Fewest characters of an id that the table shows.
 const SHORT_ID: usize = 8;
 /// Below this many columns the table shows only what names a session.
 const NARROW: usize = 72;
+/// From this many columns on it also shows tokens.
+const WIDE: usize = 100;
 
 pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
-    let entries = if args.deleted { context.store.deleted()? } else { context.list()?.entries };
+    let ask = ask(context, args)?;
+    let (page, holders) = context.page(&ask)?;
     let mut out = anstream::stdout().lock();
     if context.json {
-        for entry in &entries {
-            screen::write_stored(&mut out, row_json(&entry.row)?.as_bytes())?;
+        for entry in &page.entries {
+            screen::write_stored(&mut out, entry_json(context, entry, &holders)?.as_bytes())?;
             writeln!(out)?;
         }
-        return Ok(Outcome::Done);
-    }
-    if entries.is_empty() {
-        let home = context.home.display();
-        if args.deleted {
-            writeln!(out, "The trash is empty.")?;
-        } else {
-            let deleted = match context.store.deleted()?.len() {
-                0 => String::new(),
-                count => format!(" ({count} in the trash: `unforget sessions --deleted`)"),
-            };
-            writeln!(out, "No sessions yet in {}{deleted}.\n", screen::safe(&home.to_string()))?;
-            writeln!(out, "  unforget                talk: a conversation begins, and goes on next time")?;
-            writeln!(
-                out,
-                "  unforget import PATH    take in sessions: a claw0 workspace, a .sessions folder or .jsonl files"
-            )?;
-            writeln!(out, "  unforget new            start an empty one")?;
-            writeln!(out, "  unforget --help         everything else")?;
+        if let Some(next) = &page.next {
+            writeln!(out, "{{\"next\":\"{}\"}}", next.to_text())?;
         }
-        return Ok(Outcome::Done);
+    } else if page.entries.is_empty() {
+        nothing(context, args, &ask, &mut out)?;
+    } else {
+        table(context, &mut out, &Shown { entries: &page.entries, holders: &holders, current: None })?;
     }
-    table(&mut out, &entries, context.store.source().now_ms(), None)?;
+    drop(out);
+    if let Some(next) = page.next.as_ref().filter(|_| !context.json) {
+        let next = next.to_text();
+        context.tell(&format!("hint: there are more; the next page: `--cursor {next}`; everything: `--all`"))?;
+    }
+    context.refresh()?;
     Ok(Outcome::Done)
 }
 
-/// Prints a table of sessions; the current one, if there is any, is marked.
-pub(crate) fn table(
-    out: &mut impl std::io::Write,
-    entries: &[Entry],
-    now_ms: i64,
-    current: Option<&str>,
-) -> Result<()> {
+/// What the arguments ask for.
+fn ask(context: &Context, args: &Sessions) -> Result<Ask> {
+    let now_ms = context.store.source().now_ms();
+    let when = |text: &Option<String>| text.as_deref().map(|text| when::parse(text, now_ms)).transpose();
+    let filter = Filter {
+        agent: args.agent.clone(),
+        channel: args.channel.clone(),
+        peer: args.peer.clone(),
+        since_ms: when(&args.since)?,
+        until_ms: when(&args.until)?,
+        label: args.label.clone(),
+        state: args.state.map(Wanted::from),
+    };
+    let sort = Sort::from(args.sort);
+    let after = match &args.cursor {
+        None => None,
+        Some(text) => match Cursor::parse(text).filter(|cursor| cursor.is_for(sort)) {
+            Some(cursor) => Some(cursor),
+            None => {
+                return Err(Failure::usage(format!("`{}` is no cursor of this list", screen::one_line(text)))
+                    .hint("it comes with the page before, and holds for the same `--sort`"));
+            }
+        },
+    };
+    let place = if args.deleted { Place::Trash } else { Place::Agents };
+    let limit = if args.all { usize::MAX - 1 } else { args.limit };
+    Ok(Ask { place, filter, sort, limit, after })
+}
+
+/// What to say when there is nothing to list.
+fn nothing(context: &Context, args: &Sessions, ask: &Ask, out: &mut impl std::io::Write) -> Result<()> {
+    if ask.filter != Filter::default() || ask.after.is_some() {
+        writeln!(out, "No session is like that.")?;
+    } else if args.deleted {
+        writeln!(out, "The trash is empty.")?;
+    } else {
+        let (trash, _) = context.page(&Ask { place: Place::Trash, ..Ask::default() })?;
+        let more = if trash.next.is_some() { "over " } else { "" };
+        let deleted = match trash.entries.len() {
+            0 => String::new(),
+            count => format!(" ({more}{count} in the trash: `unforget sessions --deleted`)"),
+        };
+        writeln!(out, "No sessions yet in {}{deleted}.\n", screen::safe(&context.home.display().to_string()))?;
+        writeln!(out, "  unforget                talk: a conversation begins, and goes on next time")?;
+        writeln!(
+            out,
+            "  unforget import PATH    take in sessions: a claw0 workspace, a .sessions folder or .jsonl files"
+        )?;
+        writeln!(out, "  unforget new            start an empty one")?;
+        writeln!(out, "  unforget --help         everything else")?;
+    }
+    Ok(())
+}
+
+/// What a table shows.
+pub(crate) struct Shown<'a> {
+    pub(crate) entries: &'a [Entry],
+    pub(crate) holders: &'a Holders,
+    /// The session that the person is in.
+    pub(crate) current: Option<&'a str>,
+}
+
+/// Prints a table of sessions; live ones and the current one are marked.
+pub(crate) fn table(context: &Context, out: &mut impl std::io::Write, shown: &Shown<'_>) -> Result<()> {
+    let (entries, now_ms) = (shown.entries, context.store.source().now_ms());
     // A pipe gets everything; a terminal gets what fits, and a narrow one fewer columns.
     let columns = screen::columns().unwrap_or(usize::MAX);
     let is_narrow = columns < NARROW;
     let id_width = short_id(entries);
     let key_width = entries.iter().map(|entry| key(&entry.row).width()).max().unwrap_or(3).max(3);
     let key_width = if columns == usize::MAX { key_width } else { key_width.min(28).min(columns / 3) };
-    let fixed = id_width + key_width + 4 + if is_narrow { 0 } else { 19 };
+    let (is_wide, between) = (columns >= WIDE, if columns >= WIDE { 27 } else { 19 });
+    let fixed = id_width + key_width + 4 + if is_narrow { 0 } else { between };
     let room = columns.saturating_sub(fixed).max(10);
     let (dim, yellow) = (anstyle::Style::new().dimmed(), anstyle::AnsiColor::Yellow.on_default());
-    let middle = |turns: &str, used: &str| match is_narrow {
+    let middle = |turns: &str, tokens: &str, used: &str| match is_narrow {
         true => String::new(),
+        false if is_wide => format!("{turns:>5}  {tokens:>6}  {}  ", screen::pad(used, 10)),
         false => format!("{turns:>5}  {}  ", screen::pad(used, 10)),
     };
     let (id, key_title) = (screen::pad("ID", id_width), screen::pad("KEY", key_width));
-    writeln!(out, "{dim}{id}  {key_title}  {}TITLE{dim:#}", middle("TURNS", "LAST USED"))?;
+    writeln!(out, "{dim}{id}  {key_title}  {}TITLE{dim:#}", middle("TURNS", "TOKENS", "LAST USED"))?;
     for entry in entries {
         let row = &entry.row;
         let id: String = row.id.chars().take(id_width).collect();
@@ -82,13 +139,18 @@ pub(crate) fn table(
             (None, Some(title)) => title.clone(),
             (None, None) => String::new(),
         };
-        let here = (current == Some(row.id.as_str())).then(|| "<- here".to_owned());
-        let remark =
-            remark(row).or(here).map(|remark| screen::fit(&screen::one_line(&remark), room)).unwrap_or_default();
+        let here = (shown.current == Some(row.id.as_str())).then(|| "<- here".to_owned());
+        let live = holder(context, entry, shown.holders).map(|holder| format!("live: {holder}"));
+        let remark = remark(row)
+            .or(here)
+            .or(live)
+            .map(|remark| screen::fit(&screen::one_line(&remark), room))
+            .unwrap_or_default();
         let title_room = room.saturating_sub(remark.width() + 2 * usize::from(!remark.is_empty())).max(1);
         let title = screen::fit(&screen::one_line(&name), title_room);
         let key = screen::fit(&screen::one_line(&key(row)), key_width);
-        let middle = middle(&row.turns.to_string(), &screen::ago(row.updated_ms, now_ms));
+        let tokens = screen::count(row.tokens);
+        let middle = middle(&row.turns.to_string(), &tokens, &screen::ago(row.updated_ms, now_ms));
         let line = format!("{}  {}  {middle}{title}", screen::pad(&id, id_width), screen::pad(&key, key_width));
         match remark.as_str() {
             "" => writeln!(out, "{}", line.trim_end())?,
@@ -96,6 +158,26 @@ pub(crate) fn table(
         }
     }
     Ok(())
+}
+
+/// Who is writing a session now.
+fn holder<'h>(context: &Context, entry: &Entry, holders: &'h Holders) -> Option<&'h str> {
+    if holders.is_empty() {
+        return None;
+    }
+    let stat = context.store.medium().stat(&context.store.path(entry).ok()?).ok()?;
+    holders.get(&stat.identity).map(String::as_str)
+}
+
+/// A row, and who is writing the session now.
+fn entry_json(context: &Context, entry: &Entry, holders: &Holders) -> Result<String> {
+    let mut row = row_json(&entry.row)?;
+    if let Some(holder) = holder(context, entry, holders)
+        && row.pop() == Some('}')
+    {
+        row.push_str(&format!(",\"live\":{}}}", unforget_core::json::quote(holder)));
+    }
+    Ok(row)
 }
 
 fn key(row: &Row) -> String {

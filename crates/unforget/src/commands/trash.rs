@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::io::Write as _;
 
 use unforget_core::Error;
+use unforget_core::index::Place;
 use unforget_core::json::quote;
-use unforget_core::store::{Entry, Listing};
+use unforget_core::store::Entry;
 use unforget_core::summary::State;
 
 use crate::cli::Refs;
@@ -14,10 +15,9 @@ use crate::failure::{Outcome, Result};
 use crate::screen;
 
 pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
-    let listing = context.list()?;
     // All names are resolved first: a typo in the last one must not leave half of them deleted.
     let entries =
-        args.names.iter().map(|name| Ok(context.store.resolve(&listing, name)?)).collect::<Result<Vec<Entry>>>()?;
+        args.names.iter().map(|name| Ok(context.find(Place::Agents, name)?)).collect::<Result<Vec<Entry>>>()?;
     let mut done = HashSet::new();
     for entry in entries.iter().filter(|entry| done.insert(entry.row.id.as_str())) {
         context.store.delete(entry)?;
@@ -32,8 +32,7 @@ pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
 }
 
 pub(crate) fn undelete(context: &Context, args: &Refs) -> Result<Outcome> {
-    let trash = Listing { entries: context.store.deleted()?, ..Listing::default() };
-    let find = |name: &String| match context.store.resolve(&trash, name) {
+    let find = |name: &String| match context.find(Place::Trash, name) {
         Err(Error::NotFound { name, .. }) => Err(Error::NotFound { what: "deleted session", name }.into()),
         other => Ok(other?),
     };

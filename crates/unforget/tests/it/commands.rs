@@ -39,10 +39,13 @@ fn a_session_is_created_appended_to_shown_and_listed() {
         (Some(id.as_str()), Some("main:cli:ada"), Some("work"), Some("read a"), Some(1))
     );
     let table = home.ok(&["ls"]);
-    assert!(table.lines().nth(1).unwrap().contains("main:cli:ada      1  2026-01-01  [work] read a"), "{table}");
+    assert!(
+        table.lines().nth(1).unwrap().contains("main:cli:ada      1       -  2026-01-01  [work] read a"),
+        "{table}"
+    );
     assert_eq!(
         files(&home.path("home")),
-        ["agents/main/sessions.json".to_owned(), format!("agents/main/sessions/{id}.jsonl")]
+        ["agents/main/sessions.json".to_owned(), format!("agents/main/sessions/{id}.jsonl"), "index.sqlite".to_owned()]
     );
 }
 
