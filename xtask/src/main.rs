@@ -25,6 +25,7 @@ cargo xtask COMMAND
   lint        formatting, clippy (default features, each alone, all), documentation, dependencies
   ci          lint and test
   bench       measure against the bare hardware, as ratios in one run
+  bench peers measure against other programs' session stores (`bench peers --help`, bench/README.md)
   powerloss   pull the plug on real ext4 and xfs file systems (root, Linux)
 ";
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("lint") => lint(),
         Some("ci") => lint().and_then(|()| test()),
+        Some("bench") if arguments.get(1).is_some_and(|what| what == "peers") => bench_peers(&arguments[2..]),
         Some("bench") => bench(),
         Some("powerloss") => powerloss::pull_the_plug(&workspace()),
         Some("help" | "--help" | "-h") | None => {
@@ -73,6 +75,12 @@ fn bench() -> Result {
     cargo(&["bench", "--package", "unforget-core"])?;
     cargo(&["build", "--release", "--package", "unforget"])?;
     cargo(&["bench", "--package", "unforget-agent"])
+}
+
+/// The program and its peers, which the bench fetches by itself.
+fn bench_peers(options: &[String]) -> Result {
+    cargo(&["build", "--release", "--package", "unforget", "--package", "unforget-bench"])?;
+    run(Command::new(workspace().join("target/release/unforget-bench")).args(options))
 }
 
 /// Runs tests, passes their output on, and adds up how many passed and failed.

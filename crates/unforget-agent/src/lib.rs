@@ -10,6 +10,7 @@
 
 pub mod compact;
 pub mod error;
+pub mod files;
 pub mod gauge;
 pub mod guard;
 pub mod host;

@@ -6,11 +6,12 @@
 mod arguments;
 mod bash;
 mod capture;
+pub(crate) mod change;
 mod edit;
 mod kind;
 mod list;
 mod output;
-mod place;
+pub(crate) mod place;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use unforget_core::stamp::SharedSource;
 use crate::model::BoxFuture;
 
 pub use self::bash::CREDENTIALS;
+pub use self::change::{Made, Prepared, Preparing};
 pub use self::output::{READ_OUTPUT, shorten};
 pub use self::workspace::Workspace;
 
@@ -46,6 +48,12 @@ pub trait Tool: Send + Sync {
 
     /// Runs it; when `abort` is cancelled it stops what it started and returns soon.
     fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output>;
+
+    /// Gets the change of a file ready that a run would make, so that it can be written down before it is made; none if the
+    /// tool changes no file itself.
+    fn prepare<'a>(&'a self, _input: &'a Value, _abort: &'a CancellationToken) -> Option<Preparing<'a>> {
+        None
+    }
 }
 
 /// The tools that every agent has: files and commands of a workspace, and the time.
@@ -132,6 +140,13 @@ impl Toolbox {
         self.tools.iter().map(|tool| tool.name())
     }
 
+    /// Gets the change of a file ready that a call would make; none if it makes none, or cannot be understood.
+    pub async fn prepare(&self, call: &Call, abort: &CancellationToken) -> Option<Result<Prepared, Output>> {
+        let tool = self.find(&call.name)?;
+        let input = serde_json::from_str::<Value>(&call.input).ok().filter(Value::is_object)?;
+        Some(tool.prepare(&input, abort)?.await)
+    }
+
     /// Runs a call. Whatever is wrong with it is said in the result.
     pub async fn run(&self, call: &Call, abort: &CancellationToken) -> Output {
         let Some(tool) = self.find(&call.name) else {
@@ -151,19 +166,12 @@ async fn look(abort: &CancellationToken, work: impl FnOnce() -> Output + Send + 
     tokio::select! {
         biased;
         () = abort.cancelled() => Output::failed("[aborted by the user]"),
-        output = finish(work) => output,
+        output = finish(work) => output.unwrap_or_else(|broken| broken),
     }
 }
 
-/// Runs work that changes something to its end, unless it was aborted before it began.
-async fn change(abort: &CancellationToken, work: impl FnOnce() -> Output + Send + 'static) -> Output {
-    if abort.is_cancelled() {
-        return Output::failed("[aborted by the user; nothing was changed]");
-    }
-    finish(work).await
-}
-
-async fn finish(work: impl FnOnce() -> Output + Send + 'static) -> Output {
+/// Runs work beside the turn to its end; if it breaks, what is to be said of that.
+async fn finish<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Output> {
     let ended = tokio::task::spawn_blocking(work).await;
-    ended.unwrap_or_else(|error| Output::failed(format!("the tool itself failed: {error}")))
+    ended.map_err(|error| Output::failed(format!("the tool itself failed: {error}")))
 }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use crate::encode;
 use crate::error::{Error, IoContext as _, Result};
+use crate::files;
 use crate::json;
 use crate::layout;
 use crate::medium::{Medium, parent, read_small, replace_durable};
-use crate::record::{Draft, Record};
+use crate::record::{Body, Draft, Record};
 use crate::report::{Note, NoteKind};
 
 /// Values longer than this leave the line.
@@ -24,6 +25,8 @@ const PAYLOADS: [&str; 6] = ["content", "output", "input", "system", "tools", FU
 /// The whole output of a tool, of which `output` has the ends. It leaves the line whatever its size, and comes back only
 /// when someone asks for it: the model sees `output`.
 pub const FULL: &str = "full";
+/// What was and what is in a file of the workspace, in `file` records: kept outside of the line like `full`.
+pub const FILE_PAYLOADS: [&str; 2] = ["before", "after"];
 /// The largest blob that is read back.
 const MAX_BLOB: u64 = 1 << 30;
 /// How much of a payload stays in the line.
@@ -70,15 +73,23 @@ impl Blobs {
         }
         self.medium.create_dir(parent(&path)).context("create", parent(&path))?;
         match self.get(&hash) {
-            // Whoever wrote it may have died before its name was durable.
-            Ok(_) => self.medium.sync_dir(parent(&path)).context("sync", parent(&path))?,
-            // Named by its content, it can only be mended by being replaced.
-            Err(Error::NotFound { .. } | Error::Invalid(_)) => {
+            // One that is there is written again, which makes it young: nobody may take it for one that is referred to no more.
+            // Named by its content, a damaged one can only be mended by being replaced.
+            Ok(_) | Err(Error::NotFound { .. } | Error::Invalid(_)) => {
                 replace_durable(self.medium.as_ref(), &path, bytes).context("write", &path)?;
             }
             Err(error) => return Err(error),
         }
         Ok(hash)
+    }
+
+    /// Writes a payload again that a new transcript is about to refer to, so that nobody takes it for one that is referred
+    /// to no more; says whether it is there, and whole.
+    pub(crate) fn renew(&self, hash: &str) -> Result<bool> {
+        match self.get(hash) {
+            Ok(bytes) => self.put(&bytes).map(|_| true),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Reads a payload back and proves that it is the one.
@@ -104,8 +115,9 @@ impl Blobs {
         let mut pointers = Vec::new();
         let mut members = Vec::with_capacity(draft.members().len());
         for (name, value) in draft.members() {
-            let slim = if name == FULL {
-                pointers.push(format!("/{FULL}"));
+            let is_file = draft.kind() == "file" && FILE_PAYLOADS.contains(&name.as_str());
+            let slim = if name == FULL || (is_file && files::is_payload(value)) {
+                pointers.push(format!("/{name}"));
                 self.reference(value)?
             } else if value.len() > BLOB_LIMIT && PAYLOADS.contains(&name.as_str()) {
                 self.slim(name, value, &mut pointers)?
@@ -161,7 +173,9 @@ impl Blobs {
                 continue;
             }
             let whole = format!("/{name}");
-            let restored = if name == FULL {
+            let stays =
+                name == FULL || (matches!(record.body, Body::File(_)) && FILE_PAYLOADS.contains(&name.as_ref()));
+            let restored = if stays {
                 (*value).to_owned()
             } else if record.blobs.iter().any(|pointer| *pointer == whole) {
                 self.payload(value, name, record, notes)?

@@ -11,8 +11,13 @@ use crate::error::{Error, Result};
 use crate::index::{self, Asked, Caught, Depth, Index, Place, Trouble};
 use crate::key::Key;
 use crate::listing::{self, Ask, Page};
-use crate::store::{Entry, Listing, Store};
+use crate::store::{Entry, Listing, Store, describe};
 use crate::summary::State;
+
+mod search;
+mod spent;
+
+pub use search::{Scan, Way};
 
 /// How often a page is asked for anew because something in it had changed.
 const ATTEMPTS: usize = 4;
@@ -81,10 +86,17 @@ impl Catalog {
     ) -> Result<T> {
         let Some(index) = &self.index else { return by_files(progress, notes) };
         let mut attempt = |progress: &mut dyn FnMut(&Path, u64), notes: &mut Notes| -> Asked<T> {
-            let mut caught = index.catch_up(&self.store, depth, progress)?;
-            let answer = by_index(index, &mut caught);
-            notes.add(caught);
-            answer
+            for _ in 0..ATTEMPTS {
+                let before = index.identity()?;
+                let mut caught = index.catch_up(&self.store, depth, progress)?;
+                let answer = by_index(index, &mut caught);
+                notes.add(caught);
+                // If someone deleted it meanwhile, another one was asked than was brought up to date.
+                if answer.is_err() || before == index.identity()? {
+                    return answer;
+                }
+            }
+            Err(Trouble::Busy)
         };
         match attempt(progress, notes) {
             Ok(answer) => return Ok(answer),
@@ -177,7 +189,16 @@ impl Catalog {
             },
             |progress, notes| self.by_files(place, progress, notes),
         )?;
-        let value = self.store.resolve(&Listing { entries, ..Listing::default() }, name)?;
+        let listing = Listing { entries, ..Listing::default() };
+        let value = self.store.resolve(&listing, name)?;
+        let key = name.parse::<Key>().ok().map(|key| key.to_string());
+        let same = listing.entries.iter().filter(|entry| place == Place::Trash && entry.row.key == value.row.key);
+        let same: Vec<&Entry> = same.filter(|entry| entry.row.key == key).collect();
+        if same.len() > 1 {
+            // A key has one current session, but nobody is current in the trash.
+            let candidates = same.iter().map(|entry| describe(entry)).collect();
+            return Err(Error::Ambiguous { name: name.to_owned(), candidates });
+        }
         Ok(Answer { value, notes })
     }
 

@@ -1,18 +1,18 @@
 //! Sessions of other programs, taken into the store.
 //!
-//! Both tutorial layouts and their record formats are understood, and transcripts that this program
-//! exported. An import never touches its source. The records become native ones in the order in which things
+//! Both tutorial layouts and their record formats are understood, sessions of pi, OpenClaw and Codex, and what this program
+//! exported: transcripts and bundles. An import never touches its source. The records become native ones in the order in which things
 //! happened; the original file goes into the blob store byte for byte and the header refers to it, so that nothing
 //! that could not be understood is lost, and the same file is not imported twice.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use crate::encode;
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext as _, Result};
+use crate::import::recognise::HEAD;
 use crate::json;
 use crate::key::Key;
-use crate::medium::Medium;
+use crate::medium::{Medium, read_small};
 use crate::reader::LogReader;
 use crate::record::{Body, Record};
 use crate::report::{NoteKind, Report};
@@ -21,11 +21,22 @@ use crate::session;
 use crate::stamp::SessionId;
 use crate::store::{Listing, Store};
 
+mod bundle;
+mod codex;
+mod content;
+mod conversion;
 mod convert;
 mod find;
+mod foreign;
 mod native;
+mod object;
+mod pi;
+mod programs;
+mod recognise;
+mod rekey;
 
 pub use find::{Candidate, Search, find};
+pub use recognise::{Format, recognise};
 
 /// How many damaged places are told one by one.
 const TOLD: usize = 10;
@@ -43,6 +54,8 @@ pub enum Outcome {
         records: u64,
         /// What was put right on the way.
         put_right: Vec<String>,
+        /// What has no place in a session here; the original copy has it.
+        left_out: Vec<String>,
         /// What could not be understood; the original copy has it.
         damage: Vec<String>,
     },
@@ -52,6 +65,8 @@ pub enum Outcome {
         id: SessionId,
         /// How many records were added.
         added: u64,
+        /// What has no place in a session here; the original copy has it.
+        left_out: Vec<String>,
         /// What is missing or damaged.
         damage: Vec<String>,
     },
@@ -71,16 +86,17 @@ pub enum Outcome {
 
 /// Imports one candidate.
 pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &Candidate) -> Result<Outcome> {
-    let bytes = LogReader::open(from, &candidate.path)?.read_all()?;
-    let sha256 = encode::sha256_hex(&bytes);
-    let known: HashMap<&str, &str> = listing
-        .entries
-        .iter()
-        .filter_map(|entry| Some((entry.row.origin.as_deref()?, entry.row.id.as_str())))
-        .collect();
-    if let Some(id) = known.get(sha256.as_str()) {
-        return Ok(Outcome::Known { id: (*id).to_owned() });
+    let head = read_small(from, &candidate.path, HEAD).context("read", &candidate.path)?;
+    let format = recognise(&head);
+    if format == Some(Format::Bundle) {
+        return bundle::import(store, listing, from, candidate);
     }
+    let bytes = LogReader::open(from, &candidate.path)?.read_all()?;
+    if let Some(format @ (Format::Pi | Format::OpenClaw | Format::Codex)) = format {
+        let format = candidate.format.unwrap_or(format);
+        return foreign::import(store, listing, candidate, format, &bytes);
+    }
+    let sha256 = encode::sha256_hex(&bytes);
     let scanned = scan(&bytes);
     let Some(first) = scanned.records.first() else {
         return Ok(match scanned.report.damage_count() {
@@ -95,12 +111,21 @@ pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &C
         return Ok(Outcome::Refused { why: "most of its lines are no records".to_owned() });
     }
     if first.version > 0 {
-        return native::import(store, from, candidate, &bytes, &scanned);
+        return native::import(store, listing, from, candidate, &bytes, &scanned);
     }
-    let key = match key_of(candidate, &scanned.records) {
-        Ok(key) => key,
-        Err(why) => return Ok(Outcome::Refused { why }),
+    let key = match (&candidate.under, key_of(candidate, &scanned.records)) {
+        (Some(under), _) => under.clone(),
+        (None, Ok(key)) => key,
+        (None, Err(why)) => return Ok(Outcome::Refused { why }),
     };
+    let under = candidate.under.as_ref().map(Key::to_string);
+    let known = listing
+        .entries
+        .iter()
+        .find(|entry| entry.row.origin.as_deref() == Some(&sha256) && (under.is_none() || entry.row.key == under));
+    if let Some(entry) = known {
+        return Ok(Outcome::Known { id: entry.row.id.clone() });
+    }
     let converted = convert::convert(&scanned.records);
     let created_ms = scanned.records.iter().find_map(Record::time_ms).or(candidate.created_ms);
     let now_ms = store.source().now_ms();
@@ -124,6 +149,7 @@ pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &C
         key: key.to_string(),
         records: converted.drafts.len() as u64 + 1,
         put_right: converted.put_right,
+        left_out: Vec::new(),
         damage,
     })
 }

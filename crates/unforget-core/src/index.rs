@@ -15,8 +15,8 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -24,12 +24,15 @@ use crate::error::Error;
 use crate::layout::{self, AgentDir};
 use crate::medium::{Access, FileKind, Medium};
 use crate::stamp::{SessionId, SharedSource};
+use crate::summary::State;
 
 mod catch_up;
 mod look;
 mod page;
 mod row;
 mod schema;
+mod spent;
+mod text;
 
 pub use catch_up::{Caught, Depth};
 pub(crate) use page::candidates;
@@ -38,6 +41,8 @@ pub(crate) use page::candidates;
 const WAIT: Duration = Duration::from_millis(500);
 /// How long a writer waits before its first append.
 const MARK_WAIT: Duration = Duration::from_millis(50);
+/// How often a thread asks whether another one is done.
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Why the index does not answer.
 #[derive(Debug)]
@@ -180,7 +185,7 @@ impl Index {
         let mut slot = lock(&self.reader);
         let open = match slot.take().filter(|open| open.identity == identity) {
             Some(open) => open,
-            None => self.open(OpenFlags::SQLITE_OPEN_READ_ONLY, identity)?,
+            None => self.open(OpenFlags::SQLITE_OPEN_READ_ONLY, identity, WAIT)?,
         };
         let answer = ask(&slot.insert(open).connection);
         if matches!(answer, Err(Trouble::Unusable(_))) {
@@ -191,21 +196,28 @@ impl Index {
 
     /// Changes something, in one transaction.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&Connection) -> Asked<T>) -> Asked<T> {
-        self.write_within(WAIT, change)
+        self.write_within(WAIT, Safety::Soon, change)
     }
 
-    fn write_within<T>(&self, wait: Duration, change: impl FnOnce(&Connection) -> Asked<T>) -> Asked<T> {
+    fn write_within<T>(
+        &self,
+        wait: Duration,
+        safety: Safety,
+        change: impl FnOnce(&Connection) -> Asked<T>,
+    ) -> Asked<T> {
         let identity = match self.identity()? {
             Some(identity) => identity,
             None => self.create()?,
         };
-        let mut slot = lock(&self.writer);
+        // Another thread's transaction is waited for no longer than another process's.
+        let mut slot = lock_within(&self.writer, wait).ok_or(Trouble::Busy)?;
         let open = match slot.take().filter(|open| open.identity == identity) {
             Some(open) => open,
-            None => self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, identity)?,
+            None => self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, identity, wait)?,
         };
         let connection = &mut slot.insert(open).connection;
         connection.busy_timeout(wait)?;
+        connection.pragma_update(None, "synchronous", safety.name())?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let answer = change(&transaction)?;
         transaction.commit()?;
@@ -213,7 +225,7 @@ impl Index {
     }
 
     /// Which file it is, if there is one.
-    fn identity(&self) -> Asked<Option<(u64, u64)>> {
+    pub(crate) fn identity(&self) -> Asked<Option<(u64, u64)>> {
         match self.medium.stat(Path::new(layout::INDEX)) {
             Ok(stat) if stat.kind == FileKind::File => Ok(Some(stat.identity)),
             Ok(_) => Err(Trouble::Refused(format!("`{}` is no plain file", self.path().display()))),
@@ -232,12 +244,12 @@ impl Index {
         self.identity()?.ok_or(Trouble::Busy)
     }
 
-    fn open(&self, access: OpenFlags, identity: (u64, u64)) -> Asked<Open> {
+    fn open(&self, access: OpenFlags, identity: (u64, u64), wait: Duration) -> Asked<Open> {
         // A link in place of the file would lead SQLite anywhere; the root may be one.
         let root = self.medium.root().canonicalize().map_err(|error| Trouble::Refused(error.to_string()))?;
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(root.join(layout::INDEX), flags)?;
-        connection.busy_timeout(WAIT)?;
+        connection.busy_timeout(wait)?;
         match access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
             true => schema::prepare(&connection)?,
             false => schema::check(&connection)?,
@@ -268,7 +280,7 @@ impl Index {
     /// Says that a session is about to change. Never fails and never waits long: without an index that can be
     /// written, everything in it is distrusted instead.
     pub(crate) fn mark(&self, dir: &AgentDir, id: &SessionId, token: &str) {
-        let marked = self.write_within(MARK_WAIT, |connection| {
+        let marked = self.write_within(MARK_WAIT, Safety::Now, |connection| {
             let sql = "INSERT OR REPLACE INTO dirty (dir, id, token) VALUES (?1, ?2, ?3)";
             connection.execute(sql, (dir.as_str(), id.as_str(), token))?;
             Ok(())
@@ -279,11 +291,48 @@ impl Index {
         }
     }
 
+    /// Lets rows follow their transcripts into the trash, before these leave it for good: a row that was left behind would miss
+    /// its transcript for ever. What the index cannot do now is no reason to keep what a person wanted to be gone.
+    pub(crate) fn follow_to_trash<'s>(&self, sessions: impl Iterator<Item = (&'s AgentDir, &'s SessionId)>) {
+        if !matches!(self.identity(), Ok(Some(_))) {
+            return;
+        }
+        let followed = self.write(|connection| {
+            for (dir, id) in sessions {
+                if self.medium.stat(&dir.transcript(id)).is_err()
+                    && row::find(connection, Place::Agents, dir, id.as_str())?.is_some()
+                {
+                    self.look(connection, Place::Agents, dir, id, &mut Caught::default())?;
+                }
+            }
+            Ok(())
+        });
+        match followed {
+            Ok(()) | Err(_) => {}
+        }
+    }
+
     /// Forgets a session whose transcript is gone.
     pub(crate) fn forget_missing(&self, dir: &AgentDir, id: &str) -> Asked<()> {
         self.write(|connection| {
-            let sql = "DELETE FROM sessions WHERE place = 0 AND dir = ?1 AND id = ?2 AND state = 'missing'";
-            connection.execute(sql, (dir.as_str(), id))?;
+            let Some(known) = row::find(connection, Place::Agents, dir, id)? else { return Ok(()) };
+            if known.entry.row.state == State::Missing {
+                text::forget(connection, known.number)?;
+                connection.execute("DELETE FROM sessions WHERE number = ?1", [known.number])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Forgets a session that left the trash for good.
+    pub(crate) fn forget_purged(&self, dir: &AgentDir, id: &SessionId) -> Asked<()> {
+        self.write(|connection| {
+            for place in Place::ALL {
+                if let Some(known) = row::find(connection, place, dir, id.as_str())? {
+                    text::forget(connection, known.number)?;
+                    connection.execute("DELETE FROM sessions WHERE number = ?1", [known.number])?;
+                }
+            }
             Ok(())
         })
     }
@@ -320,6 +369,37 @@ pub enum Ending {
     Open,
     /// No: whoever still holds its lock will let go of it now.
     Closed,
+}
+
+/// What a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Safety {
+    /// A power cut, a moment later: what is lost then is found again.
+    Soon,
+    /// A power cut, at once: a mark must not be lost when what it announces is not.
+    Now,
+}
+
+impl Safety {
+    fn name(self) -> &'static str {
+        match self {
+            Safety::Soon => "normal",
+            Safety::Now => "full",
+        }
+    }
+}
+
+/// The lock, if it is free within a time.
+fn lock_within<T>(mutex: &Mutex<T>, wait: Duration) -> Option<MutexGuard<'_, T>> {
+    let begin = Instant::now();
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() >= wait => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+        }
+    }
 }
 
 /// A lock whose holder panicked guards a connection that is as good as ever: a transaction rolls back when it drops.

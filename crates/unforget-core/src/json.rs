@@ -208,7 +208,7 @@ pub(crate) fn plain_members<'a>(raw: &'a str, mut take: impl FnMut(&'a str, &'a 
 }
 
 /// Where the JSON string ends whose quotation mark is at `start`; `None` if it is not a valid one.
-fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
         at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;

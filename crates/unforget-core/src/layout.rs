@@ -11,6 +11,8 @@
 //! index.sqlite                            the index, with `-wal` and `-shm` while it is open
 //! index.sqlite.bad-<ms>                   one that was of no use
 //! index.distrust                          a writer could not say what it changes
+//! trash/receipts.jsonl                    what `gc` moved to the trash and removed from it
+//! trash/gc.lock, gc.stamp, payloads.due   one `gc` at a time; when it ran last; payloads to look through
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -92,6 +94,26 @@ impl AgentDir {
     pub fn receipt(&self, id: &SessionId) -> PathBuf {
         self.trash().join(format!("{id}.{RECEIPT}"))
     }
+}
+
+/// What `gc` did, one line a session.
+pub fn receipts() -> PathBuf {
+    Path::new(TRASH).join("receipts.jsonl")
+}
+
+/// The file whose lock lets one process at a time clean up.
+pub fn gc_lock() -> PathBuf {
+    Path::new(TRASH).join("gc.lock")
+}
+
+/// When the store was cleaned up last without being asked.
+pub fn gc_stamp() -> PathBuf {
+    Path::new(TRASH).join("gc.stamp")
+}
+
+/// A file that is there while sessions were purged and their payloads were not looked through yet.
+pub fn payloads_due() -> PathBuf {
+    Path::new(TRASH).join("payloads.due")
 }
 
 /// A payload's file.

@@ -11,10 +11,13 @@
 #![warn(missing_docs)]
 
 pub mod blob;
+pub mod bundle;
 pub mod catalog;
 pub mod doctor;
 pub mod encode;
 pub mod error;
+pub mod files;
+pub mod fork;
 pub mod frontier;
 pub mod history;
 pub mod import;
@@ -25,13 +28,17 @@ pub mod layout;
 pub mod lines;
 pub mod listing;
 pub mod log;
+pub mod mask;
 pub mod medium;
 pub mod reader;
 pub mod recent;
+pub mod rechain;
 pub mod record;
 pub mod report;
 pub mod restore;
+pub mod retention;
 pub mod scan;
+pub mod search;
 pub mod session;
 pub mod snapshot;
 pub mod stamp;
@@ -39,6 +46,7 @@ pub mod store;
 pub mod summary;
 pub mod title;
 pub mod tokens;
+pub mod tree;
 pub mod usage;
 
 pub use error::{Change, Error, Result};

@@ -28,7 +28,7 @@ pub struct Filter {
     pub peer: Option<String>,
     /// Used at or after this time.
     pub since_ms: Option<i64>,
-    /// Used before this time.
+    /// Not used after this time.
     pub until_ms: Option<i64>,
     /// With this label.
     pub label: Option<String>,
@@ -196,7 +196,7 @@ impl Filter {
             && same(&self.channel, Key::channel)
             && same(&self.peer, Key::peer)
             && self.since_ms.is_none_or(|since| row.updated_ms.is_some_and(|updated| updated >= since))
-            && self.until_ms.is_none_or(|until| row.updated_ms.is_some_and(|updated| updated < until))
+            && self.until_ms.is_none_or(|until| row.updated_ms.is_some_and(|updated| updated <= until))
             && self.label.as_ref().is_none_or(|label| row.label.as_ref() == Some(label))
             && match self.state {
                 None => true,

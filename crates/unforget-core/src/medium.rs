@@ -191,6 +191,44 @@ pub fn publish_durable(medium: &dyn Medium, path: &Path, bytes: &[u8]) -> io::Re
     }
 }
 
+/// Creates a file that is whole or absent after a crash, of bytes that are made on the way; `false` if it was there already.
+pub fn publish_written(
+    medium: &dyn Medium,
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<bool> {
+    let temporary = temporary_name(path);
+    let mut writer = HandleWriter(medium.open(&temporary, Access::CreateNew)?);
+    let published = write(&mut writer)
+        .and_then(|()| writer.0.sync_data())
+        .and_then(|()| medium.rename(&temporary, path))
+        .and_then(|()| medium.sync_dir(parent(path)));
+    match published {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            let exists = error.kind() == io::ErrorKind::AlreadyExists;
+            match medium.remove(&temporary) {
+                Ok(()) if exists => Ok(false),
+                // Behind the rename there is nothing left to remove: the first error is the one to tell.
+                _ => Err(error),
+            }
+        }
+    }
+}
+
+/// An open file as a place to write to.
+struct HandleWriter(Box<dyn Handle>);
+
+impl io::Write for HandleWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// What the names of unfinished files contain.
 pub const TEMPORARY: &str = ".tmp-";
 

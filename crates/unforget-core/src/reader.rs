@@ -116,6 +116,22 @@ impl LogReader {
         Ok(())
     }
 
+    /// Writes the whole file, as long as it was when it was opened.
+    pub fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut block = vec![0; FORWARD_BLOCK];
+        let mut at = 0;
+        while at < self.len {
+            let want = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(block.len());
+            let filled = read_full(self.file.as_ref(), &mut block[..want], at)?;
+            if filled < want {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
+            }
+            out.write_all(&block[..filled])?;
+            at += filled as u64;
+        }
+        Ok(())
+    }
+
     /// Where the bytes behind the last line feed begin, and those bytes unless they are over-long.
     pub(crate) fn unterminated_tail(&self) -> Result<Option<(u64, Option<Vec<u8>>)>> {
         let mut backward = self.backward();

@@ -285,7 +285,7 @@ impl Session {
 }
 
 /// The line of a draft behind `end`, which moves on.
-fn encode_next(end: &mut End, draft: &Draft, blobs: &[String], now_ms: i64) -> Result<String> {
+pub(crate) fn encode_next(end: &mut End, draft: &Draft, blobs: &[String], now_ms: i64) -> Result<String> {
     // Only a damaged or forged number is so large. It must not be used twice.
     let next = end.next.checked_add(1).ok_or_else(|| Error::Invalid("record numbers are used up".to_owned()))?;
     let envelope = Envelope { n: end.next, parent: end.head.or(Some(0)), now_ms, previous_crc: end.crc };

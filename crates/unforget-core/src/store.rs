@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::blob::Blobs;
+use crate::catalog::Catalog;
 use crate::error::{Error, IoContext as _, Result};
 use crate::history::Limits;
-use crate::index::Index;
+use crate::index::{Ending, Index, Touched};
 use crate::key::Key;
 use crate::layout::AgentDir;
-use crate::log::Durability;
+use crate::listing::{Ask, Filter, Wanted};
+use crate::log::{Durability, Log};
 use crate::medium::{Access, Handle, Medium, parent, publish_durable};
 use crate::reader::LogReader;
 use crate::restore::{self, Restored};
@@ -28,6 +30,7 @@ mod find;
 mod list;
 mod trash;
 
+pub(crate) use find::describe;
 pub(crate) use list::placed;
 
 /// How often, and after which pause, a turn to create a session is asked for: ten seconds in all.
@@ -130,15 +133,42 @@ impl Store {
         }
     }
 
+    /// Adds whole lines to a transcript, if it still is what it was when it was read; says whether it was.
+    ///
+    /// They are lines of someone else, byte for byte, so no [`Session`] writes them; the index is told all the same.
+    pub(crate) fn carry_on(&self, dir: &AgentDir, id: &SessionId, known: &[u8], lines: &[u8]) -> Result<bool> {
+        let path = dir.transcript(id);
+        let (mut log, _) = Log::open(self.medium.clone(), &path, Durability::PowerLoss)?;
+        // Looked at again behind the lock: who writes there meanwhile goes on differently.
+        if LogReader::open(self.medium.as_ref(), &path)?.read_all()? != known {
+            return Ok(false);
+        }
+        let token = uuid::Uuid::now_v7().to_string();
+        let touched = Touched { dir: dir.clone(), id: id.clone(), token };
+        if let Some(index) = &self.index {
+            index.mark(&touched.dir, &touched.id, &touched.token);
+        }
+        log.append(lines)?;
+        match self.index.as_ref().map(|index| index.update(&touched, Ending::Closed)) {
+            // If it could not be brought up to date now, the mark is still there.
+            None | Some(Ok(()) | Err(_)) => Ok(true),
+        }
+    }
+
+    /// The index that writers tell, if there is one.
+    pub(crate) fn index(&self) -> Option<&Arc<Index>> {
+        self.index.as_ref()
+    }
+
     /// Opens the current session of a key for writing.
     pub fn load(&self, key: &Key, on_missing: OnMissing) -> Result<Session> {
-        let listing = self.list()?;
+        let listing = self.about(key)?;
         match (find::current(&listing, key), on_missing) {
             (Some(entry), _) => self.open(entry),
             (None, OnMissing::Create) => {
                 // Of several that find nothing at the same time, one creates and the others find its session.
                 let _turn = self.take_turn(&AgentDir::of(key.agent()))?;
-                let listing = self.list()?;
+                let listing = self.about(key)?;
                 match find::current(&listing, key)
                     .cloned()
                     .map_or_else(|| self.hidden(&listing, key), |found| Ok(Some(found)))?
@@ -149,6 +179,19 @@ impl Store {
             }
             (None, OnMissing::Fail) => Err(Error::NotFound { what: "session", name: key.to_string() }),
         }
+    }
+
+    /// What has to be known to find a key's session: those of the key, and those of which nobody knows whose they are.
+    fn about(&self, key: &Key) -> Result<Listing> {
+        let Some(index) = &self.index else { return self.list() };
+        let catalog = Catalog::new(self.clone(), Some(index.clone()));
+        let ask = |filter| catalog.page(&Ask { filter, limit: usize::MAX, ..Ask::default() }, &mut |_, _| {});
+        let part = |text: &str| Some(text.to_owned());
+        let (agent, channel, peer) = (part(key.agent()), part(key.channel()), part(key.peer()));
+        let (known, _) = ask(Filter { agent, channel, peer, ..Filter::default() })?;
+        let (unread, _) = ask(Filter { state: Some(Wanted::Unreadable), ..Filter::default() })?;
+        let entries = known.value.entries.into_iter().chain(unread.value.entries).collect();
+        Ok(Listing { entries, ..Listing::default() })
     }
 
     /// Waits for the right to create an agent's sessions by key; it ends when the handle drops.

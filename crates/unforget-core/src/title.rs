@@ -9,7 +9,7 @@
 
 use crate::json::needs_care;
 
-mod columns;
+pub(crate) mod columns;
 mod phrases;
 
 /// How wide a title is at most, in columns of a terminal.

@@ -2,11 +2,12 @@
 //!
 //! [`rules`] says what the Messages API accepts and rejects, in its own words; [`api`] is a server that obeys them;
 //! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
-//! kind of damage from a seed; [`fuzzing`] says what must hold for every input.
+//! kind of damage from a seed, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
 //!
 //! Nothing here is shipped, and nothing that is shipped depends on it.
 
 pub mod api;
+pub mod corpus;
 pub mod crash;
 pub mod fuzzing;
 pub mod generate;

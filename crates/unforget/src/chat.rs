@@ -31,6 +31,7 @@ use crate::failure::{Failure, Outcome, Result};
 mod banner;
 mod bar;
 mod caretaker;
+mod cleanup;
 mod oneshot;
 mod repl;
 mod signals;
@@ -135,11 +136,7 @@ fn last_used(context: &Context, key: &Key) -> unforget_core::error::Result<Sessi
 impl<'a> Chat<'a> {
     fn new(context: &'a Context, config: Config, session: Session) -> Result<Self> {
         let workspace = std::path::absolute(&config.workspace)?;
-        let confined = Workspace::open(&workspace, &context.home)
-            .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", workspace.display())))?;
-        // The settings may hold the key, and say what runs unasked; the history has every word that was typed.
-        let private = [Some(config.file.clone()), crate::home::history_file()].into_iter().flatten();
-        let confined = private.fold(confined, Workspace::without);
+        let confined = confine(context, &config, &workspace)?;
         let tools = unforget_agent::tools::standard(confined, context.store.source().clone());
         let settings = settings(&config)?;
         let model = model(&config)?;
@@ -186,6 +183,15 @@ impl<'a> Chat<'a> {
         self.label = self.row()?.label;
         Ok(())
     }
+}
+
+/// A folder for tools, with what is none of their business out of reach.
+pub(crate) fn confine(context: &Context, config: &Config, folder: &std::path::Path) -> Result<Workspace> {
+    let confined = Workspace::open(folder, &context.home)
+        .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", folder.display())))?;
+    // The settings may hold the key, and say what runs unasked; the history has every word that was typed.
+    let private = [Some(config.file.clone()), crate::home::history_file()].into_iter().flatten();
+    Ok(private.fold(confined, Workspace::without))
 }
 
 /// Runs a turn; Ctrl-C aborts it, a second one or another signal ends the program.

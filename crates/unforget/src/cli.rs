@@ -8,6 +8,10 @@ use unforget_core::log::Durability;
 
 use crate::config::flags::Flags;
 
+mod keep;
+
+pub(crate) use keep::{By, Expire, Gc, Label, Usage};
+
 /// Conversations with LLM agents that survive a restart, a crash, a full disk, a second window and a new machine.
 ///
 /// A session is one file of JSON lines that you can `cat`, `grep` and `tail -f`. REF names a session: its id or the
@@ -45,6 +49,17 @@ pub(crate) enum Command {
     /// List the sessions, most recently used first
     #[command(visible_alias = "ls")]
     Sessions(Sessions),
+    /// Find what was said, in any session: words, phrases, code, results of tools
+    ///
+    /// All words must be there, in any order: `error timeout`. Also: "an exact phrase" (in quotation marks that reach the program:
+    /// '"an exact phrase"'), the beginning of a word (`time*`), `this OR that`, `-without` and parentheses; AND binds before OR. Case,
+    /// accents and width make no difference. Chinese, Japanese and Korean are found by any piece of the text, identifiers also by their
+    /// parts (`session` finds `session_id`). Punctuation separates words: `foo.bar()` is foo followed by bar.
+    ///
+    /// Sessions in the trash and abandoned branches are searched, too, and marked. What looks like a password or a key is masked in
+    /// what is shown. Exit code 1 says that nothing was found.
+    #[command(visible_alias = "grep")]
+    Search(Search),
     /// Show a conversation
     Show(Show),
     /// Show the last records of a session, and those to come with `-f`
@@ -58,18 +73,71 @@ pub(crate) enum Command {
     Rm(Refs),
     /// Bring a session back from the trash
     Undelete(Refs),
-    /// Take in sessions of the claw0 tutorials (both layouts), or exported ones
+    /// Take in sessions of other programs, or exported ones
+    ///
+    /// Understood are: bundles and transcripts of this program, another store, the claw0 tutorials (both layouts), pi
+    /// (~/.pi), OpenClaw (~/.openclaw) and Codex (~/.codex). A file is recognised by what is in it. Nothing at the source
+    /// is changed, the original is kept byte for byte, and what has no place in a session is counted and told.
+    /// Imported again, a file is known, and one that has grown is carried on.
     Import(Import),
-    /// Write a session's transcript, byte for byte
+    /// Write a session to a file: as it is, to be read, or to be taken elsewhere
+    ///
+    /// jsonl is the transcript byte for byte; markdown and html are for reading (html is one page that needs nothing
+    /// else); a bundle has transcript and payloads in one file that `import` proves before it takes it.
     Export(Export),
+    /// Draw the branches of a conversation
+    ///
+    /// Time goes down; a branch stands to the right of the line that it left. Each row has the record's number, the first words, how
+    /// many turns follow without a fork, and when. Names in brackets are branches; the head is where the conversation goes on.
+    Tree(Tree),
+    /// Show where two lines of a conversation part, and what each says since
+    ///
+    /// A and B are record numbers, branches or checkpoints. Without them: where the conversation is, and the line beside it that was
+    /// written last.
+    Diff(Diff),
+    /// Make a new session of a conversation, up to its head or an earlier record
+    ///
+    /// The new file stands alone: only what leads to that record is copied, with its times. The original is only read, and may be in use.
+    Fork(Fork),
+    /// Give a point of a conversation a name; `/restore` in the chat goes back to it
+    Checkpoint(Checkpoint),
+    /// List the named points of a conversation
+    Checkpoints(Checkpoints),
     /// Append records, one JSON object a line on stdin; prints `{"n":…}` as soon as each is durable
     ///
     /// The usual records: {"type":"user","content":"words"}, {"type":"assistant","content":[content blocks]},
     /// {"type":"tool_use","tool_use_id":"…","name":"…","input":{…}}, {"type":"tool_result","tool_use_id":"…","output":"…"},
     /// {"type":"turn","state":"done"}, {"type":"title","title":"…"}. All of them: docs/format.md.
     Append(Append),
+    /// List the files that a session's tools changed
+    ///
+    /// Read from the session alone; the files themselves are not looked at. Changes by commands that a tool ran (bash) are not
+    /// recorded.
+    Files(Files),
+    /// Have the files of a workspace as they were at a record or checkpoint
+    ///
+    /// Shows what would be created, changed and deleted, asks, and does it. Only files that the tools wrote or edited
+    /// are known; those that something else changed since stay as they are unless `--force` is given. What is in a file now
+    /// is saved in the session first, so that the restore can be undone: the last line tells how.
+    RestoreFiles(RestoreFiles),
+    /// Bring the index up to date, words and all
+    ///
+    /// Lists and searches do this by themselves as they need it, and the chat does it in the background. The index is a cache:
+    /// it may be deleted at any time, and every answer is the same without it.
+    Index(IndexArgs),
     /// Check everything in the store; changes nothing without `--fix`
     Doctor(Doctor),
+    /// What it took: tokens, cost, turns and tools, by day, week, month, model, agent or session
+    #[command(after_long_help = keep::USAGE)]
+    Usage(Usage),
+    /// Clean up: move what has expired to the trash, and empty the trash of what it kept long enough
+    #[command(after_long_help = keep::GC)]
+    Gc(Gc),
+    /// Say how long a session is kept after its last record, whatever the settings say
+    #[command(after_long_help = keep::EXPIRE)]
+    Expire(Expire),
+    /// Give a session a label, to find it by; a session with a label never expires
+    Label(Label),
     /// Show the settings and where they come from, or change them in the file
     Config(Configuration),
     /// Print a completion script: `unforget completions bash > ~/.local/share/bash-completion/completions/unforget`
@@ -119,7 +187,7 @@ pub(crate) struct Sessions {
     /// Used since then: `2026-01-31`, `7d`, `3h`, `yesterday`
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// Last used before then
+    /// Not used after then
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
     /// With this label
@@ -132,7 +200,7 @@ pub(crate) struct Sessions {
     #[arg(long, value_enum, default_value_t = Order::Updated)]
     pub(crate) sort: Order,
     /// How many at most
-    #[arg(long, value_name = "COUNT", default_value_t = unforget_core::listing::PAGE)]
+    #[arg(long, value_name = "COUNT", default_value_t = unforget_core::listing::PAGE, value_parser = at_least_one)]
     pub(crate) limit: usize,
     /// Everything, however much that is
     #[arg(long, conflicts_with = "limit")]
@@ -140,6 +208,15 @@ pub(crate) struct Sessions {
     /// Go on where a page ended, as that page says
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<String>,
+}
+
+/// A count of things to show.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be 1 or more".to_owned()),
+        Ok(count) => Ok(count),
+        Err(error) => Err(format!("{error}")),
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -201,6 +278,46 @@ impl From<Order> for Sort {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Search {
+    /// What to look for
+    #[arg(value_name = "WORDS", required = true)]
+    pub(crate) words: Vec<String>,
+    /// Only sessions of this agent
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// Only sessions of this channel
+    #[arg(long)]
+    pub(crate) channel: Option<String>,
+    /// Only sessions with this peer
+    #[arg(long)]
+    pub(crate) peer: Option<String>,
+    /// Only sessions of this key
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Not before: `2026-01-31`, `2026-01-31T14:05`, `7d`, `3h`, `yesterday`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Not after; a day counts up to its end
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Only what was said in this role; may be given several times
+    #[arg(long, value_name = "ROLE", value_parser = ["user", "assistant", "tool_use", "tool_result", "summary", "title", "label"])]
+    pub(crate) role: Vec<String>,
+    /// Only calls of this tool and what they gave back
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// How many hits, best first
+    #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT", value_parser = at_least_one)]
+    pub(crate) limit: usize,
+    /// Read the transcripts themselves, whatever an index says
+    #[arg(long)]
+    pub(crate) scan: bool,
+    /// Leave out sessions in the trash
+    #[arg(long)]
+    pub(crate) no_trash: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Show {
     /// The session
     #[arg(value_name = "REF")]
@@ -217,6 +334,12 @@ pub(crate) struct Show {
     /// With `--messages`: only what fits into that many tokens, read from the end
     #[arg(long, value_name = "TOKENS", requires = "messages")]
     pub(crate) budget: Option<u64>,
+    /// Only the records around this one, which is marked
+    #[arg(long, value_name = "RECORD", conflicts_with = "form")]
+    pub(crate) at: Option<u64>,
+    /// With `--at`: how many records before and behind it
+    #[arg(long, value_name = "COUNT", requires = "at", default_value_t = 5)]
+    pub(crate) around: usize,
 }
 
 #[derive(Debug, Args)]
@@ -251,9 +374,12 @@ pub(crate) struct Refs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// A workspace, a `.sessions` folder, an agent's folder, or single `.jsonl` files
+    /// A program's folder, a workspace, a `.sessions` folder, another store, or single files
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
+    /// Take a single file in under this key; what this program exported becomes a session of its own by that
+    #[arg(long)]
+    pub(crate) key: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -261,9 +387,90 @@ pub(crate) struct Export {
     /// The session
     #[arg(value_name = "REF")]
     pub(crate) name: String,
-    /// Write to a file (and payloads to FILE.blobs/) instead of stdout; an existing file is not overwritten
+    /// How
+    #[arg(short, long, value_enum, default_value_t = ExportFormat::Jsonl)]
+    pub(crate) format: ExportFormat,
+    /// Write to a file instead of stdout (with jsonl, payloads go to FILE.blobs/); an existing file is not overwritten
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Mask what looks like a secret (keys, tokens, passwords); the session itself stays as it is
+    #[arg(long)]
+    pub(crate) mask: bool,
+    /// With markdown and html: abandoned branches too, marked as such
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// The transcript, byte for byte
+    Jsonl,
+    /// Markdown that reads well on a code forge
+    #[value(alias = "md")]
+    Markdown,
+    /// One page that a browser shows without a network, also on a phone
+    Html,
+    /// One file with everything in it, for another machine
+    Bundle,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tree {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// A row for every turn
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// A record number, a branch or a checkpoint [default: the head]
+    #[arg(value_name = "A")]
+    pub(crate) a: Option<String>,
+    /// Another one [default: the end of the line that was written last beside A]
+    #[arg(value_name = "B")]
+    pub(crate) b: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// The record, branch or checkpoint that it ends with [default: the head]
+    #[arg(long, value_name = "POINT")]
+    pub(crate) at: Option<String>,
+    /// The key of the new session [default: the same]
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// A name to find it by
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Checkpoint {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// The checkpoint's name; one that exists moves
+    #[arg(value_name = "NAME")]
+    pub(crate) checkpoint: String,
+    /// The record, branch or checkpoint that it names [default: the head]
+    #[arg(long, value_name = "POINT")]
+    pub(crate) at: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Checkpoints {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
@@ -277,6 +484,51 @@ pub(crate) struct Append {
     /// What an acknowledged record survives
     #[arg(long, value_enum, default_value_t = Survives::PowerLoss)]
     pub(crate) survives: Survives,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// Only changes up to this record or checkpoint
+    #[arg(long, value_name = "RECORD")]
+    pub(crate) at: Option<String>,
+    /// Only changes behind this record or checkpoint
+    #[arg(long, value_name = "RECORD")]
+    pub(crate) since: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreFiles {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// The record (its number), or the checkpoint (its name)
+    #[arg(long, value_name = "RECORD")]
+    pub(crate) at: String,
+    /// The folder to restore in [default: the workspace of the settings]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Only show what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Show the lines that would change
+    #[arg(long)]
+    pub(crate) diff: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Also restore files that something else changed
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// Put the present one aside and begin anew
+    #[arg(long)]
+    pub(crate) rebuild: bool,
 }
 
 #[derive(Debug, Args)]

@@ -29,15 +29,27 @@ use crate::progress::Progress;
 use crate::{home, screen};
 
 mod append;
+pub(crate) mod checkpoint;
 mod config;
 pub(crate) mod conversation;
+mod diff;
 mod doctor;
 mod export;
+pub(crate) mod files;
+mod fork;
+pub(crate) mod gc;
 mod import;
+mod index;
+pub(crate) mod keep;
+pub(crate) mod point;
+pub(crate) mod search;
 pub(crate) mod sessions;
 mod show;
 mod tail;
 mod trash;
+pub(crate) mod tree;
+pub(crate) mod usage;
+mod wrap;
 
 /// Why a snapshot may not be writable, without anybody having to worry.
 const EXPECTED: [ErrorKind; 3] = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::StorageFull];
@@ -89,6 +101,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         None => chat::run(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
         Some(Command::Chat(args)) => chat::run(&context, &args),
         Some(Command::Sessions(sessions)) => sessions::run(&context, &sessions),
+        Some(Command::Search(search)) => search::run(&context, &search),
         Some(Command::Show(show)) => show::run(&context, &show),
         Some(Command::Tail(tail)) => tail::run(&context, &tail),
         Some(Command::New(new)) => sessions::create(&context, &new),
@@ -96,8 +109,20 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Undelete(refs)) => trash::undelete(&context, &refs),
         Some(Command::Import(import)) => import::run(&context, &import),
         Some(Command::Export(export)) => export::run(&context, &export),
+        Some(Command::Tree(tree)) => tree::run(&context, &tree),
+        Some(Command::Diff(diff)) => diff::run(&context, &diff),
+        Some(Command::Fork(fork)) => fork::run(&context, &fork),
+        Some(Command::Checkpoint(checkpoint)) => checkpoint::set(&context, &checkpoint),
+        Some(Command::Checkpoints(checkpoints)) => checkpoint::list(&context, &checkpoints),
         Some(Command::Append(append)) => append::run(&context, &append),
+        Some(Command::Files(args)) => files::list(&context, &args),
+        Some(Command::RestoreFiles(args)) => files::restore(&context, &args),
+        Some(Command::Index(index)) => index::run(&context, &index),
         Some(Command::Doctor(doctor)) => doctor::run(&context, &doctor),
+        Some(Command::Usage(usage)) => usage::run(&context, &usage),
+        Some(Command::Gc(gc)) => gc::run(&context, &gc),
+        Some(Command::Expire(expire)) => keep::expire(&context, &expire),
+        Some(Command::Label(label)) => keep::label(&context, &label),
         Some(Command::Completions { .. } | Command::Man { .. } | Command::Config(_)) => Ok(Outcome::Done),
     }
 }
@@ -168,7 +193,7 @@ impl Context {
         Ok(work(&mut |_, _| progress.get_or_insert_with(|| Progress::new("reading sessions")).step())?)
     }
 
-    fn tell_notes(&self, notes: &Notes) -> Result<()> {
+    pub(crate) fn tell_notes(&self, notes: &Notes) -> Result<()> {
         for (path, why) in &notes.unusable {
             self.tell(&format!("note: {}: {why}; the list was rebuilt from the transcripts", path.display()))?;
         }

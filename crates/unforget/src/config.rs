@@ -13,16 +13,19 @@ use std::path::{Path, PathBuf};
 use secrecy::SecretString;
 use unforget_agent::model::Thinking;
 use unforget_core::key::Key;
+use unforget_core::retention::Rules;
 
 use crate::failure::{Failure, Result};
+use crate::prices::Prices;
 
 pub(crate) mod file;
 pub(crate) mod flags;
 pub(crate) mod setting;
+mod table;
 
 use file::File;
 use flags::Flags;
-use setting::{SETTINGS, Setting, Value};
+use setting::{Kind, SETTINGS, Setting, Value};
 
 /// How many tokens a model's window has if nothing else is said.
 const WINDOW: u64 = 200_000;
@@ -111,6 +114,8 @@ pub(crate) struct Config {
     pub(crate) titles: Titles,
     pub(crate) max_steps: u32,
     pub(crate) tool_output: usize,
+    pub(crate) retention: Rules,
+    pub(crate) prices: Prices,
     /// The file that was read, or would have been.
     pub(crate) file: PathBuf,
     /// All settings in the order of the table, with where they came from.
@@ -168,6 +173,14 @@ impl Config {
             titles: if values.text("titles").as_deref() == Some("model") { Titles::Model } else { Titles::Local },
             max_steps: values.number("max_steps").and_then(|steps| u32::try_from(steps).ok()).unwrap_or(u32::MAX),
             tool_output: values.number("tool_output").and_then(|bytes| bytes.try_into().ok()).unwrap_or(usize::MAX),
+            retention: match values.get("retention") {
+                Some(Value::Retention(rules)) => rules.clone(),
+                _ => Rules::default(),
+            },
+            prices: match values.get("prices") {
+                Some(Value::Prices(prices)) => prices.clone(),
+                _ => Prices::default(),
+            },
             file: file.path.clone(),
             notes: file.notes.clone(),
             model,
@@ -211,7 +224,8 @@ fn choose(
         return read(text, Origin::Flag(flag));
     }
     // An empty variable is one that a script could not leave out.
-    if let Some(text) = environment(setting.variable).filter(|text| !text.is_empty()) {
+    let variable = Some(setting.variable).filter(|name| !name.is_empty());
+    if let Some(text) = variable.and_then(environment).filter(|text| !text.is_empty()) {
         return read(&text, Origin::Environment(setting.variable));
     }
     if let Some(entry) = file.get(setting) {
@@ -231,6 +245,7 @@ fn choose(
 fn wrong(setting: &Setting, origin: &Origin, right: &str) -> Failure {
     let failure = Failure::usage(format!("{}: `{}` must be {right}", origin.place(), setting.name));
     match origin {
+        Origin::File(..) if matches!(setting.kind, Kind::Retention | Kind::Prices) => failure.hint(setting.help),
         Origin::File(..) => failure.hint(format!(
             "`unforget config set {0} VALUE` writes it anew, `unforget config unset {0}` removes it",
             setting.name

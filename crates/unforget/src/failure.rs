@@ -19,6 +19,8 @@ const ABORTED: u8 = 130;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
+    /// Looked for, and not found.
+    Nothing,
     /// Done, but damage was met on the way.
     MetDamage,
     /// The person had enough of it.
@@ -29,6 +31,7 @@ impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Done => ExitCode::SUCCESS,
+            Outcome::Nothing => FAILED.into(),
             Outcome::MetDamage => DAMAGED.into(),
             Outcome::Aborted => ABORTED.into(),
         }
@@ -92,6 +95,16 @@ impl Failure {
     }
 }
 
+/// How many sessions are suggested for a name that means several.
+const SUGGESTED: usize = 12;
+
+impl Failure {
+    /// Whether nobody has to hear of it: whoever read the output has gone.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
@@ -122,14 +135,15 @@ impl From<Error> for Failure {
             }
             Error::NotFound { what: "session", .. } => failure.hint("`unforget sessions` lists what there is"),
             Error::NotFound { what: "transcript", .. } => {
-                failure.hint("a workspace, a folder with .sessions in it, an agent's folder, another store or .jsonl files can be imported")
+                failure.hint("bundles, .jsonl files, another store, a claw0 workspace, and the folders of pi, OpenClaw and Codex can be imported")
             }
             Error::NotFound { what: "deleted session", .. } => {
                 failure.hint("`unforget sessions --deleted` lists what can be undeleted")
             }
             Error::Ambiguous { candidates, .. } => {
-                let list = candidates.join("\n  ");
-                with(USAGE).hint(format!("it could be\n  {list}"))
+                let list: Vec<&str> = candidates.iter().take(SUGGESTED).map(String::as_str).collect();
+                let more = if candidates.len() > SUGGESTED { "\n  and others" } else { "" };
+                with(USAGE).hint(format!("it could be\n  {}{more}", list.join("\n  ")))
             }
             Error::Key(_) => with(USAGE),
             Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {

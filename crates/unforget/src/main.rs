@@ -15,8 +15,10 @@ mod editor;
 mod failure;
 mod home;
 mod markdown;
+mod prices;
 mod progress;
 mod screen;
+mod unified;
 mod when;
 
 fn main() -> ExitCode {

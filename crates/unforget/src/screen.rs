@@ -74,6 +74,14 @@ pub(crate) fn columns() -> Option<usize> {
         .filter(|columns| *columns > 0)
 }
 
+/// Whether lines and boxes can be drawn: the terminal speaks UTF-8 and is not one that can only print.
+pub(crate) fn draws_lines() -> bool {
+    let is_set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = is_set("LC_ALL").or_else(|| is_set("LC_CTYPE")).or_else(|| is_set("LANG")).unwrap_or_default();
+    let locale = locale.to_lowercase();
+    (locale.contains("utf-8") || locale.contains("utf8")) && is_set("TERM").as_deref() != Some("dumb")
+}
+
 /// How long ago something was: `just now`, `5m ago`, `3h ago`, `2d ago`, or the date.
 pub(crate) fn ago(then_ms: Option<i64>, now_ms: i64) -> String {
     let Some(then_ms) = then_ms else { return "-".to_owned() };

@@ -5,16 +5,16 @@
 //! and one edit must not leave a file with two kinds of line ends.
 
 use std::borrow::Cow;
-use std::io::Read as _;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::Arguments;
+use super::change::{self, File, Prepared, Preparing};
 use super::place::PathError;
 use super::workspace::Workspace;
-use super::{Output, Tool, change};
+use super::{Output, Tool};
 use crate::model::BoxFuture;
 
 /// The largest file that is edited, in bytes.
@@ -45,18 +45,19 @@ impl Tool for EditFile {
     }
 
     fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output> {
-        Box::pin(async move {
-            let (path, edit) = match arguments(input) {
-                Ok(arguments) => arguments,
-                Err(output) => return output,
-            };
+        Box::pin(change::run(self.prepare(input, abort)))
+    }
+
+    fn prepare<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> Option<Preparing<'a>> {
+        Some(Box::pin(async move {
+            let (path, edit) = arguments(input)?;
             let workspace = Arc::clone(&self.workspace);
-            change(abort, move || match edit_file(&workspace, &path, &edit) {
-                Ok(output) => output,
-                Err(error) => Output::failed(format!("cannot edit `{path}`: {error}")),
+            change::prepare(abort, move || {
+                let failed = |error| Output::failed(format!("cannot edit `{path}`: {error}"));
+                edit_file(workspace, &path, &edit).map_err(failed)?
             })
             .await
-        })
+        }))
     }
 }
 
@@ -88,24 +89,23 @@ fn arguments(input: &Value) -> Result<(String, Edit), Output> {
     Ok((path, Edit { old, new, which }))
 }
 
-fn edit_file(workspace: &Workspace, path: &str, edit: &Edit) -> Result<Output, PathError> {
-    let place = workspace.place(path)?;
-    let (file, before) = place.open()?;
-    let mut content = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > MAX_FILE {
-        return Ok(Output::failed(format!("`{path}` is larger than {MAX_FILE} bytes; edit it with a command (sed)")));
-    }
+fn edit_file(workspace: Arc<Workspace>, path: &str, edit: &Edit) -> Result<Result<Prepared, Output>, PathError> {
+    let (file, content) = File::open(workspace, path, MAX_FILE)?;
+    let Some(content) = content else {
+        let text = format!("`{path}` is larger than {MAX_FILE} bytes; edit it with a command (sed)");
+        return Ok(Err(Output::failed(text)));
+    };
+    let complaint = format!("cannot edit `{path}`");
     let (edited, lines) = match apply(&content, edit) {
         Ok(edited) => edited,
-        Err(complaint) => return Ok(Output::failed(format!("cannot edit `{path}`: {complaint}"))),
+        Err(why) => return Ok(Err(Output::failed(format!("{complaint}: {why}")))),
     };
-    place.replace(&edited, Some(&before))?;
     let (count, len) = (lines.len(), edited.len());
-    Ok(Output::ok(match lines.first() {
+    let said = match lines.first() {
         Some(line) if count == 1 => format!("edited `{path}` at line {line} ({len} bytes)"),
         _ => format!("edited `{path}` in {count} places ({len} bytes)"),
-    }))
+    };
+    Ok(Ok(Prepared { change: file.becomes(edited), said, complaint }))
 }
 
 /// The edited content, and the lines where something was replaced.

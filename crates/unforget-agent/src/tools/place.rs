@@ -29,7 +29,7 @@ pub(super) type Identity = (u64, u64);
 
 /// Why a path cannot be used, in words for the model.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PathError {
+pub(crate) enum PathError {
     #[error("it leads out of the workspace; give a path inside it (absolute links count as leading out)")]
     Outside,
     #[error("the stored conversations are out of reach of tools")]
@@ -85,7 +85,8 @@ pub(super) struct Version {
     identity: Identity,
     pub(super) len: u64,
     times: [i64; 4],
-    mode: u32,
+    /// The permission bits.
+    pub(super) mode: u32,
     owner: (u32, u32),
 }
 
@@ -116,22 +117,36 @@ impl Place {
         }
     }
 
-    /// Puts a file with this content in place of the one that was there, or where none was.
-    pub(super) fn replace(&self, content: &[u8], before: Option<&Version>) -> Result<(), PathError> {
+    /// Puts a file with this content in place of the one that was there, whose mode it gets, or where none was; there it
+    /// gets the mode given.
+    pub(super) fn replace(&self, content: &[u8], before: Option<&Version>, mode: Option<u32>) -> Result<(), PathError> {
         if before.is_some() {
             // Taking the name needs no permission on the file itself, but one that is read-only is so on purpose.
             rustix::fs::accessat(&self.directory, &self.name, Access::WRITE_OK, AtFlags::EACCESS)?;
         }
         let (mut draft, mut file) = Draft::new(self, if before.is_some() { PRIVATE_MODE } else { FILE_MODE })?;
         file.write_all(content)?;
-        if let Some(before) = before {
-            take_over(&file, before)?;
+        match (before, mode) {
+            (Some(before), _) => take_over(&file, before)?,
+            // A mode that was written down lends nobody's rights to anybody.
+            (None, Some(mode)) => rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777))?,
+            (None, None) => {}
         }
         file.sync_all()?;
         if self.version()?.as_ref() != before {
             return Err(PathError::Changed);
         }
         draft.publish(before)?;
+        sync_folder(&self.directory)
+    }
+
+    /// Removes the file that was there.
+    pub(super) fn remove(&self, before: &Version) -> Result<(), PathError> {
+        rustix::fs::accessat(&self.directory, &self.name, Access::WRITE_OK, AtFlags::EACCESS)?;
+        if self.version()?.as_ref() != Some(before) {
+            return Err(PathError::Changed);
+        }
+        rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?;
         sync_folder(&self.directory)
     }
 }
@@ -267,7 +282,7 @@ mod tests {
         let place = scene.workspace().place("file").unwrap();
         let before = place.version().unwrap();
         scene.write("file", "two!");
-        assert!(matches!(place.replace(b"mine", before.as_ref()), Err(PathError::Changed)));
+        assert!(matches!(place.replace(b"mine", before.as_ref(), None), Err(PathError::Changed)));
         assert_eq!(scene.read("file"), "two!");
         assert_eq!(scene.names("."), ["file", "store"]);
     }
@@ -277,7 +292,7 @@ mod tests {
         let scene = Scene::new();
         let place = scene.workspace().place("file").unwrap();
         scene.write("file", "theirs");
-        assert!(matches!(place.replace(b"mine", None), Err(PathError::Changed)));
+        assert!(matches!(place.replace(b"mine", None, None), Err(PathError::Changed)));
         assert_eq!(scene.read("file"), "theirs");
     }
 

@@ -84,6 +84,11 @@ impl Workspace {
 
     /// Where a file is or would be. Links are followed as long as they stay inside.
     pub(super) fn place(&self, path: &str) -> Result<Place, PathError> {
+        Ok(self.find(path)?.0)
+    }
+
+    /// The same, and the path behind all links at its end.
+    fn find(&self, path: &str) -> Result<(Place, PathBuf), PathError> {
         if path.ends_with('/') {
             return Err(PathError::Folder);
         }
@@ -96,7 +101,7 @@ impl Workspace {
                 // No link, or nothing there yet.
                 Err(Errno::INVAL | Errno::NOENT) => {
                     self.admit_file(&directory, name)?;
-                    return Ok(Place { directory, name: name.to_owned() });
+                    return Ok((Place { directory, name: name.to_owned() }, path));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -112,6 +117,44 @@ impl Workspace {
                 self.place(path)
             }
             other => other,
+        }
+    }
+
+    /// What a file is called that several paths may lead to: its path from the root without links, as far as there are
+    /// folders on it, and how many folders are missing behind that.
+    ///
+    /// It is a name for people and records. Whoever wants the file goes through `place`.
+    pub(super) fn name(&self, path: &str) -> Result<(String, usize), PathError> {
+        let path = match self.find(path) {
+            Ok((_, path)) => path,
+            Err(PathError::Missing) => self.relative(path)?,
+            Err(error) => return Err(error),
+        };
+        let (folder, name) = split(&path)?;
+        let (mut existing, mut missing) = (self.path.join(folder), vec![name.to_owned()]);
+        while missing.len() < MAX_DEPTH {
+            if let Ok(real) = existing.canonicalize() {
+                let mut real = real.strip_prefix(&self.path).map_err(|_| PathError::Outside)?.to_path_buf();
+                let folders = missing.len() - 1;
+                real.extend(missing.iter().rev());
+                // A name that is no text can only come from a link; records hold text.
+                return Ok((real.to_str().ok_or(PathError::Links)?.to_owned(), folders));
+            }
+            missing.push(existing.file_name().ok_or(PathError::Missing)?.to_owned());
+            existing.pop();
+        }
+        Err(PathError::Missing)
+    }
+
+    /// Removes a folder if it is empty; one that is not, or not there, stays as it is.
+    pub(crate) fn remove_if_empty(&self, path: &str) -> Result<(), PathError> {
+        let path = self.relative(path)?;
+        let (folder, name) = split(&path)?;
+        let directory = self.folder(folder)?;
+        match rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR) {
+            Ok(()) => sync_folder(&directory),
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::Arguments;
-use super::place::PathError;
+use super::change::{self, File, Prepared, Preparing};
 use super::workspace::Workspace;
-use super::{Output, Tool, change};
+use super::{Output, Tool};
 use crate::model::BoxFuture;
 
 /// Writes a file.
@@ -38,29 +38,29 @@ impl Tool for WriteFile {
     }
 
     fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output> {
-        Box::pin(async move {
-            let (path, content) = match arguments(input) {
-                Ok(arguments) => arguments,
-                Err(output) => return output,
-            };
+        Box::pin(change::run(self.prepare(input, abort)))
+    }
+
+    fn prepare<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> Option<Preparing<'a>> {
+        Some(Box::pin(async move {
+            let (path, content) = arguments(input)?;
             let workspace = Arc::clone(&self.workspace);
-            change(abort, move || match write(&workspace, &path, &content) {
-                Ok(done) => Output::ok(format!("{done} `{path}` ({} bytes)", content.len())),
-                Err(error) => Output::failed(format!("cannot write `{path}`: {error}")),
+            change::prepare(abort, move || {
+                let said = format!("`{path}` ({} bytes)", content.len());
+                let complaint = format!("cannot write `{path}`");
+                let file = match File::look(workspace, &path) {
+                    Ok(file) => file,
+                    Err(error) => return Err(Output::failed(format!("{complaint}: {error}"))),
+                };
+                let said = if file.is_there() { format!("replaced {said}") } else { format!("created {said}") };
+                Ok(Prepared { change: file.becomes(content.into_bytes()), said, complaint })
             })
             .await
-        })
+        }))
     }
 }
 
 fn arguments(input: &Value) -> Result<(String, String), Output> {
     let arguments = Arguments::new(input, &["path", "file_path", "content"])?;
     Ok((arguments.path("path", "file_path")?.to_owned(), arguments.text("content")?.to_owned()))
-}
-
-fn write(workspace: &Workspace, path: &str, content: &str) -> Result<&'static str, PathError> {
-    let place = workspace.place_with_folders(path)?;
-    let before = place.version()?;
-    place.replace(content.as_bytes(), before.as_ref())?;
-    Ok(if before.is_some() { "replaced" } else { "created" })
 }

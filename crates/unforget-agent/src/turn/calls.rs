@@ -18,7 +18,7 @@ use unforget_core::session::Session;
 use super::{ABORTED, Turn, failed_result};
 use crate::error::Result;
 use crate::host::{Answer, Notice};
-use crate::tools::{Call, Output, READ_OUTPUT, shorten};
+use crate::tools::{Call, Made, Output, READ_OUTPUT, shorten};
 
 /// How many bytes of a long output are read at once, if the settings let the model see so many.
 const READ_AT_ONCE: usize = 12 * 1024;
@@ -52,16 +52,30 @@ impl Turn<'_, '_> {
             }
             self.host.tell(Notice::ToolStarted(call));
             let begun = Instant::now();
-            let output = match call.name.as_str() {
-                READ_OUTPUT => read_output(session, &call.input, self.agent.settings.tool_output)?,
-                _ => self.tools.run(call, self.abort).await,
+            let (output, correction) = match call.name.as_str() {
+                READ_OUTPUT => (read_output(session, &call.input, self.agent.settings.tool_output)?, None),
+                _ => self.run_tool(session, call).await?,
             };
             let took = begun.elapsed();
-            let draft = self.result(call, &output);
-            session.append(&[draft.raw("ms", &took.as_millis().to_string())])?;
+            let draft = self.result(call, &output).raw("ms", &took.as_millis().to_string());
+            session.append(&correction.into_iter().chain([draft]).collect::<Vec<_>>())?;
             self.host.tell(Notice::ToolEnded { call, output: &output, took });
         }
         Ok(())
+    }
+
+    /// Runs a tool. What it is about to do to a file is in the log before it is done; if it comes otherwise, the record of
+    /// what is in the file instead goes with the result.
+    async fn run_tool(&mut self, session: &mut Session, call: &Call) -> Result<(Output, Option<Draft>)> {
+        match self.tools.prepare(call, self.abort).await {
+            None => Ok((self.tools.run(call, self.abort).await, None)),
+            Some(Err(output)) => Ok((output, None)),
+            Some(Ok(prepared)) => {
+                session.append(&[prepared.draft(&call.id)])?;
+                let Made { output, correction } = prepared.make().await;
+                Ok((output, correction.map(|draft| draft.text("tool_use_id", &call.id))))
+            }
+        }
     }
 
     /// The record of a result; of a long output the model sees both ends.

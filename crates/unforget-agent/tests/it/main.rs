@@ -12,6 +12,7 @@ mod compaction;
 mod crash;
 mod faults_guard;
 mod faults_turn;
+mod files;
 mod gauge;
 mod order;
 mod output;

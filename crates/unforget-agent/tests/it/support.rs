@@ -31,8 +31,8 @@ use unforget_testkit::api::{FakeApi, Options, Recorded, Reply};
 
 mod cast;
 
-pub(crate) use cast::{Asks, Kit, Person, Runs, numbered};
-use cast::{Bench, Ticking};
+use cast::Bench;
+pub(crate) use cast::{Asks, Kit, Person, Runs, Ticking, numbered};
 
 /// Everything around a conversation.
 pub(crate) struct Scene {

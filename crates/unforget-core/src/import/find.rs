@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::bundle::EXTENSION;
 use crate::error::{IoContext as _, Result};
-use crate::import::{is_transcript, nothing_at};
+use crate::import::{Format, is_transcript, nothing_at, programs};
 use crate::json;
+use crate::key::Key;
 use crate::medium::{FileKind, Medium, read_small};
 
 /// An index larger than this is not one.
@@ -30,6 +32,10 @@ pub struct Candidate {
     pub label: Option<String>,
     /// When the index says that it was created.
     pub created_ms: Option<i64>,
+    /// The program that its place says wrote it.
+    pub format: Option<Format>,
+    /// The key that someone wants it under.
+    pub under: Option<Key>,
 }
 
 /// What a search found.
@@ -45,7 +51,12 @@ pub struct Search {
 pub fn find(medium: &dyn Medium, file: Option<&Path>) -> Result<Search> {
     let mut search = Search::default();
     if let Some(file) = file {
-        search.candidates.push(Candidate { path: file.to_path_buf(), ..Candidate::default() });
+        search.candidates.push(programs::single(medium, file));
+        return Ok(search);
+    }
+    search.programs(medium)?;
+    if !search.candidates.is_empty() {
+        search.candidates.sort_by(|a, b| a.path.cmp(&b.path));
         return Ok(search);
     }
     search.workspace(medium, Path::new(""))?;
@@ -132,6 +143,9 @@ impl Search {
 
     fn agent(&mut self, medium: &dyn Medium, folder: &Path, agent: Option<&str>) -> Result<()> {
         let Some(files) = transcripts(medium, &folder.join("sessions"))? else { return Ok(()) };
+        if files.is_empty() && medium.stat(&folder.join("sessions.json")).is_err() {
+            return Ok(());
+        }
         let mut rows: HashMap<String, Candidate> = HashMap::new();
         for (id, row) in self.index(medium, &folder.join("sessions.json")) {
             let file = format!("{id}.jsonl");
@@ -155,7 +169,7 @@ impl Search {
         }
         for file in files {
             let row = rows.remove(&file).unwrap_or_default();
-            let guessed_key = agent.and_then(|agent| crate::key::Key::new(agent, "cli", None, "user").ok());
+            let guessed_key = agent.and_then(|agent| Key::new(agent, "cli", None, "user").ok());
             let guessed_key = guessed_key.map(|key| key.to_string());
             self.candidates.push(Candidate { path: folder.join("sessions").join(&file), guessed_key, ..row });
         }
@@ -163,6 +177,10 @@ impl Search {
     }
 
     fn loose(&mut self, medium: &dyn Medium, folder: &Path) -> Result<()> {
+        let bundles = named(medium, folder, |name| is_bundle(Path::new(name)))?;
+        for file in bundles.unwrap_or_default() {
+            self.candidates.push(Candidate { path: folder.join(&file), ..Candidate::default() });
+        }
         for file in transcripts(medium, folder)?.unwrap_or_default() {
             let guessed_key = key_from_name(&file);
             self.candidates.push(Candidate { path: folder.join(&file), guessed_key, ..Candidate::default() });
@@ -200,13 +218,23 @@ impl Search {
 
 /// The transcripts in a folder, sorted; `None` if there is no such folder.
 fn transcripts(medium: &dyn Medium, folder: &Path) -> Result<Option<Vec<String>>> {
+    named(medium, folder, |name| is_transcript(Path::new(name)))
+}
+
+/// Whether a file looks like a bundle.
+fn is_bundle(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == EXTENSION)
+}
+
+/// The files in a folder whose name fits, sorted; `None` if there is no such folder.
+fn named(medium: &dyn Medium, folder: &Path, fits: impl Fn(&str) -> bool) -> Result<Option<Vec<String>>> {
     let entries = match medium.list(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         other => other.context("list", folder)?,
     };
     let mut names: Vec<String> = entries
         .into_iter()
-        .filter(|(name, kind)| *kind == FileKind::File && is_transcript(Path::new(name)))
+        .filter(|(name, kind)| *kind == FileKind::File && fits(name))
         .map(|(name, _)| name)
         .collect();
     names.sort();

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::look::Task;
 use super::{Asked, Index, Place, row};
 use crate::layout::{self, AgentDir};
-use crate::medium::{FileKind, Stat};
+use crate::medium::{Access, FileKind, Stat};
 use crate::snapshot;
 use crate::stamp::SessionId;
 use crate::store::{Entry, Store};
@@ -62,8 +62,8 @@ struct Folder {
     dir: AgentDir,
     /// Its time before its names are read.
     stamp: Option<i64>,
-    /// Whether each of its files is to be compared.
-    compare: bool,
+    /// Whether someone may have changed it without a mark.
+    is_distrusted: bool,
     /// Whether the index has never seen it.
     is_new: bool,
 }
@@ -118,7 +118,7 @@ impl Index {
                 work.folders.extend(self.changed(connection, place, dir, depth)?);
             }
         }
-        let sql = "SELECT place, dir, id FROM sessions WHERE state NOT IN ('ok', 'mismatch', 'missing') AND place = 0";
+        let sql = "SELECT place, dir, id FROM sessions INDEXED BY unsure WHERE state = 'unreadable'";
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
@@ -151,8 +151,8 @@ impl Index {
                 None
             }
             (known, stamp) => {
-                let compare = depth == Depth::Everything || known.is_some_and(|(then, _)| then.is_none());
-                Some(Folder { place, dir, stamp, compare, is_new: known.is_none() })
+                let is_distrusted = depth == Depth::Everything || known.is_some_and(|(then, _)| then.is_none());
+                Some(Folder { place, dir, stamp, is_distrusted, is_new: known.is_none() })
             }
         })
     }
@@ -168,7 +168,13 @@ impl Index {
         let (place, dir) = (folder.place, &folder.dir);
         let path = place.folder(dir);
         let seen_ms = self.source.now_ms();
-        let found = match store.names(&path, folder.compare) {
+        // Whoever writes already may have no mark here, and goes on after the look that comes now.
+        let holders = match folder.is_new || folder.is_distrusted {
+            true => self.medium.lock_holders().unwrap_or_default(),
+            false => HashMap::new(),
+        };
+        // A name can have come to mean another file: a copy that was brought back, or written anew by an editor.
+        let found = match store.names(&path) {
             Ok(found) => found,
             Err(error) if error.is_io(io::ErrorKind::NotADirectory) => {
                 caught.unreadable.push((path, error.to_string()));
@@ -180,7 +186,7 @@ impl Index {
         let mut look = Vec::new();
         for (id, stat) in found {
             match known.remove(id.as_str()) {
-                Some(row) if row.is_sure && stat.is_none_or(|stat| row.is_of(&stat)) => {}
+                Some(row) if row.is_sure && row.is_of(&stat) => {}
                 _ => look.push((place, dir.clone(), id)),
             }
         }
@@ -192,10 +198,7 @@ impl Index {
             self.remember_missing(dir, &look)?;
         }
         self.look_at(look.into_iter(), caught, progress)?;
-        let live = match folder.is_new {
-            true => self.live(place, dir)?,
-            false => Vec::new(),
-        };
+        let live = self.live(place, dir, &holders)?;
         self.write(|connection| {
             for id in &live {
                 let sql = "INSERT OR IGNORE INTO dirty (dir, id, token) VALUES (?1, ?2, ?3)";
@@ -212,9 +215,8 @@ impl Index {
         })
     }
 
-    /// The sessions of a directory that someone is writing now.
-    fn live(&self, place: Place, dir: &AgentDir) -> Asked<Vec<String>> {
-        let holders = self.medium.lock_holders().unwrap_or_default();
+    /// The sessions of a directory that someone is writing.
+    fn live(&self, place: Place, dir: &AgentDir, holders: &HashMap<(u64, u64), String>) -> Asked<Vec<String>> {
         self.read(|connection| {
             let sql = "SELECT id FROM sessions WHERE place = ?1 AND dir = ?2 AND device = ?3 AND inode = ?4";
             let mut statement = connection.prepare_cached(sql)?;
@@ -292,8 +294,8 @@ impl Index {
         let stale = |(dir, id, token): &(AgentDir, SessionId, String)| -> Asked<Option<bool>> {
             let stat = self.medium.stat(&dir.transcript(id)).ok();
             let is_live = match (&holders, &stat) {
-                (Some(holders), Some(stat)) => holders.contains_key(&stat.identity),
-                (None, Some(_)) => true,
+                (Some(holders), Some(stat)) if holders.contains_key(&stat.identity) => true,
+                (_, Some(_)) => self.is_locked(&dir.transcript(id)),
                 (_, None) => false,
             };
             let known = self.read(|connection| row::find(connection, Place::Agents, dir, id.as_str()))?;
@@ -320,6 +322,14 @@ impl Index {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Index {
+    /// Whether someone holds a transcript's lock. Not every system tells who does: a process in another container is
+    /// not listed, and some file systems are listed by another number. A mark that is taken too early is lost, so the lock itself is asked.
+    fn is_locked(&self, path: &Path) -> bool {
+        !matches!(self.medium.open(path, Access::Read).and_then(|file| file.try_lock()), Ok(true))
     }
 }
 

@@ -11,14 +11,17 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::row::{self, Indexed};
-use super::{Asked, Caught, Index, Place};
+use super::{Asked, Caught, Index, Place, spent, text};
 use crate::error::{Error, Result};
 use crate::layout::AgentDir;
+use crate::lines::Physical;
 use crate::reader::LogReader;
 use crate::scan::Scanner;
 use crate::stamp::SessionId;
 use crate::store::{Entry, placed};
 use crate::summary::{self, Fold, Row, State};
+use crate::tree::Tree;
+use crate::usage::{self, Ledger};
 
 /// How many bytes before the place where reading goes on are compared.
 const TAIL: u64 = 64;
@@ -28,6 +31,19 @@ const TAIL: u64 = 64;
 pub(super) struct Carried {
     fold: Fold,
     scanner: Scanner,
+    pub(super) tree: Tree,
+    calls: usage::Carry,
+}
+
+impl Carried {
+    /// Takes the next line.
+    fn feed(&mut self, line: &Physical<'_>, ledger: &mut Ledger) {
+        self.scanner.feed(line, |record| {
+            self.fold.feed(&record);
+            self.tree.feed(&record);
+            ledger.feed(&record);
+        });
+    }
 }
 
 /// How far a file was folded.
@@ -52,11 +68,21 @@ pub(super) struct Task {
     folded: Option<Folded>,
 }
 
+/// What was read of a file, and what it adds to what was known.
+#[derive(Debug, Default)]
+pub(super) struct Fresh {
+    folded: Folded,
+    /// What the part that was read took.
+    ledger: Ledger,
+    /// Whether it was read from the beginning.
+    is_whole: bool,
+}
+
 /// What became of a session's file.
 #[derive(Debug)]
 pub(super) enum Looked {
     /// It is there.
-    There { entry: Entry, identity: (u64, u64), folded: Option<Box<Folded>> },
+    There { entry: Box<Entry>, identity: (u64, u64), fresh: Option<Box<Fresh>> },
     /// It is not.
     Gone,
     /// A move that a crash cut short left both names of one file: the session is not deleted.
@@ -123,13 +149,13 @@ impl Index {
         match reader.and_then(|reader| Ok((task.fold(&reader)?, reader.identity()))) {
             Ok(((row, folded), identity)) => {
                 let entry = Entry { row: task.finish(row), dir: task.dir.clone() };
-                Ok(Looked::There { entry, identity, folded: Some(Box::new(folded)) })
+                Ok(Looked::There { entry: Box::new(entry), identity, fresh: Some(Box::new(folded)) })
             }
-            Err(error) => Ok(self.unreadable(task, &error)),
+            Err(error) => Ok(self.cannot_read(task, &error)),
         }
     }
 
-    fn unreadable(&self, task: &Task, error: &Error) -> Looked {
+    fn cannot_read(&self, task: &Task, error: &Error) -> Looked {
         let mut row = summary::unreadable(task.id.as_str(), error);
         let mut identity = (0, 0);
         if let Ok(stat) = self.medium.stat(&task.path()) {
@@ -142,7 +168,8 @@ impl Index {
             }
             None => row,
         };
-        Looked::There { entry: Entry { row: task.finish(row), dir: task.dir.clone() }, identity, folded: None }
+        let entry = Box::new(Entry { row: task.finish(row), dir: task.dir.clone() });
+        Looked::There { entry, identity, fresh: None }
     }
 
     /// Writes down what was found, unless someone else did meanwhile.
@@ -155,7 +182,7 @@ impl Index {
             return Ok(());
         }
         match looked {
-            Looked::There { entry, identity, folded } => {
+            Looked::There { entry, identity, fresh } => {
                 let is_ok = entry.row.state == State::Ok;
                 if let Some(known) = &task.known {
                     let (before, records) = (known.entry.row.records, entry.row.records);
@@ -167,7 +194,16 @@ impl Index {
                         connection.execute(sql, (task.place.number(), known.number))?;
                     }
                 }
-                row::put(connection, task.place, &entry, identity, folded.as_deref())?;
+                let number =
+                    row::put(connection, task.place, &entry, identity, fresh.as_deref().map(|fresh| &fresh.folded))?;
+                // What cannot be read, or has changed in the middle, is heard and counted anew.
+                if fresh.as_ref().is_none_or(|fresh| fresh.is_whole) {
+                    text::forget(connection, number)?;
+                    spent::forget(connection, number)?;
+                }
+                if let Some(fresh) = fresh {
+                    spent::add(connection, number, &fresh.ledger)?;
+                }
             }
             Looked::Doubled => self.forget(connection, task)?,
             Looked::Gone => {
@@ -175,7 +211,14 @@ impl Index {
                 match (&task.known, task.place) {
                     (None, _) => {}
                     // Its row goes along when the other place is looked at.
-                    (Some(_), _) if moved => self.look(connection, task.other(), &task.dir, &task.id, caught)?,
+                    (Some(known), _) if moved => {
+                        self.look(connection, task.other(), &task.dir, &task.id, caught)?;
+                        // Unless the other place had a row already: deleted, imported, and deleted again.
+                        let left = row::find(connection, task.place, &task.dir, task.id.as_str())?;
+                        if left.is_some_and(|left| left.number == known.number) {
+                            self.forget(connection, task)?;
+                        }
+                    }
                     (Some(_), Place::Trash) => self.forget(connection, task)?,
                     (Some(known), Place::Agents) => {
                         let row = Row { state: State::Missing, ..known.entry.row.clone() };
@@ -190,6 +233,7 @@ impl Index {
 
     fn forget(&self, connection: &Connection, task: &Task) -> Asked<()> {
         if let Some(known) = &task.known {
+            text::forget(connection, known.number)?;
             connection.execute("DELETE FROM sessions WHERE number = ?1", [known.number])?;
         }
         Ok(())
@@ -198,22 +242,20 @@ impl Index {
 
 impl Task {
     /// The row of the file and how far it was folded, going on from where that was known.
-    fn fold(&self, reader: &LogReader) -> Result<(Row, Folded)> {
-        let mut folded = match self.continued(reader)? {
-            Some(folded) => folded,
-            None => Folded::default(),
-        };
+    fn fold(&self, reader: &LogReader) -> Result<(Row, Fresh)> {
+        let continued = self.continued(reader)?;
+        let is_whole = continued.is_none();
+        let mut folded = continued.unwrap_or_default();
+        let mut ledger = Ledger::after(folded.state.calls.clone());
         let mut forward = reader.forward(folded.scanned);
         let mut torn = None;
         while let Some(line) = forward.next()? {
             // A line without its line feed may still grow: it counts in the row, and is read again next time.
-            let state = match line.terminated {
-                true => &mut folded.state,
-                false => torn.insert(folded.state.clone()),
-            };
-            state.scanner.feed(&line, |record| state.fold.feed(&record));
             if line.terminated {
+                folded.state.feed(&line, &mut ledger);
                 folded.scanned = line.offset + line.len + 1;
+            } else {
+                torn.insert(folded.state.clone()).feed(&line, &mut Ledger::default());
             }
         }
         let before = folded.damage;
@@ -222,15 +264,21 @@ impl Task {
         let fold = torn.map_or_else(|| folded.state.fold.clone(), |torn| torn.fold);
         let row = fold.finish(self.id.as_str(), reader.len(), reader.modified_ns(), damage);
         folded.state.scanner.report = crate::report::Report::default();
+        folded.state.calls = ledger.carry().clone();
         let tail = folded.scanned.min(TAIL);
         folded.tail = reader.bytes(folded.scanned - tail, usize::try_from(tail).unwrap_or(0))?;
-        Ok((row, folded))
+        Ok((row, Fresh { folded, ledger, is_whole }))
     }
 
     /// Where reading can go on, if the file begins with what was folded.
     fn continued(&self, reader: &LogReader) -> Result<Option<Folded>> {
         let Some((known, folded)) = self.known.as_ref().zip(self.folded.as_ref()) else { return Ok(None) };
         if known.identity != reader.identity() || reader.len() < folded.scanned {
+            return Ok(None);
+        }
+        // An append makes a file longer. One that was written and is as long as before was changed anywhere.
+        let row = &known.entry.row;
+        if reader.len() == row.bytes && reader.modified_ns() != row.modified_ns {
             return Ok(None);
         }
         let from = folded.scanned.saturating_sub(folded.tail.len() as u64);

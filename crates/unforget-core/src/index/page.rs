@@ -7,6 +7,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::row::{self, COLUMNS, Indexed};
 use super::{Asked, Index, Place};
+use crate::key::Key;
 use crate::listing::{Ask, Sort, Value, Wanted};
 use crate::store::Entry;
 use crate::summary::{Row, State};
@@ -29,19 +30,19 @@ impl Sort {
 
 /// A condition in the making.
 #[derive(Default)]
-struct Condition {
-    parts: Vec<String>,
-    values: Vec<Sql>,
+pub(super) struct Condition {
+    pub(super) parts: Vec<String>,
+    pub(super) values: Vec<Sql>,
 }
 
 impl Condition {
     /// Adds a part in which `?` stands for the value.
-    fn and(&mut self, part: &str, value: impl Into<Sql>) {
+    pub(super) fn and(&mut self, part: &str, value: impl Into<Sql>) {
         self.values.push(value.into());
         self.parts.push(part.replace('?', &format!("?{}", self.values.len())));
     }
 
-    fn plain(&mut self, part: &str) {
+    pub(super) fn plain(&mut self, part: &str) {
         self.parts.push(part.to_owned());
     }
 }
@@ -119,7 +120,7 @@ fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) 
         condition.and("updated_ms >= ?", since);
     }
     if let Some(until) = filter.until_ms {
-        condition.and("updated_ms < ?", until);
+        condition.and("updated_ms <= ?", until);
     }
     if let Some(label) = &filter.label {
         condition.and("label = ?", label.clone());
@@ -160,7 +161,7 @@ fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) 
     let sql = format!(
         "SELECT {COLUMNS} FROM sessions WHERE {} ORDER BY {column} {direction}, id DESC, dir LIMIT {}",
         condition.parts.join(" AND "),
-        ask.limit.saturating_add(1)
+        row::clamp(ask.limit as u64).saturating_add(1)
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(condition.values))?;
@@ -174,9 +175,11 @@ fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) 
 /// The sessions that a name could mean, a bounded number for each way in which it could.
 pub(crate) fn candidates(index: &Index, place: Place, name: &str) -> Asked<Vec<Indexed>> {
     let folded = name.to_lowercase();
+    // A key has several spellings: a word alone is one, too.
+    let key = name.parse::<Key>().map_or_else(|_| name.to_owned(), |key| key.to_string());
     let ways: [(&str, &str); 6] = [
         ("id = ?2", name),
-        ("key = ?2 AND state != 'mismatch' ORDER BY created_ms DESC, id DESC", name),
+        ("key = ?2 AND state != 'mismatch' ORDER BY created_ms DESC, id DESC", &key),
         ("label = ?2", name),
         ("id >= ?2 AND id < ?2 || char(1114111)", name),
         ("label_folded >= ?2 AND label_folded < ?2 || char(1114111)", &folded),

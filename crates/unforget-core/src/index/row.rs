@@ -63,8 +63,8 @@ pub(super) fn folded(connection: &Connection, number: i64) -> Asked<Option<Folde
         })
         .optional()?;
     let Some((scanned, tail, damage, state)) = found else { return Ok(None) };
-    // A state that does not read any more only costs reading the file again.
-    let Ok(state) = serde_json::from_str(&state) else { return Ok(None) };
+    // A state that does not read any more, or is not what was written, only costs reading the file again.
+    let Some(state) = checked(&state).and_then(|state| serde_json::from_str(state).ok()) else { return Ok(None) };
     Ok(Some(Folded { scanned: scanned.cast_unsigned(), tail, damage: damage.cast_unsigned(), state }))
 }
 
@@ -127,7 +127,13 @@ pub(super) fn put(
             let state = serde_json::to_string(&folded.state).map_err(|error| Trouble::Refused(error.to_string()))?;
             let sql = "INSERT OR REPLACE INTO folds (session, scanned, tail, damage, fold) VALUES (?1, ?2, ?3, ?4, ?5)";
             let mut statement = connection.prepare_cached(sql)?;
-            statement.execute((number, clamp(folded.scanned), &folded.tail, clamp(folded.damage), state))?;
+            statement.execute((
+                number,
+                clamp(folded.scanned),
+                &folded.tail,
+                clamp(folded.damage),
+                with_checksum(&state),
+            ))?;
         }
         None => {
             connection.prepare_cached("DELETE FROM folds WHERE session = ?1")?.execute([number])?;
@@ -136,6 +142,17 @@ pub(super) fn put(
     let sql = "UPDATE dirs SET changed = 1 WHERE place = ?1 AND dir = ?2 AND changed = 0";
     connection.prepare_cached(sql)?.execute((place.number(), entry.dir.as_str()))?;
     Ok(number)
+}
+
+/// A text behind its checksum.
+fn with_checksum(text: &str) -> String {
+    format!("{:08x}{text}", crc32fast::hash(text.as_bytes()))
+}
+
+/// The text behind a checksum, if it still is the one that was written.
+fn checked(text: &str) -> Option<&str> {
+    let (crc, text) = text.split_at_checked(8)?;
+    (crc == format!("{:08x}", crc32fast::hash(text.as_bytes()))).then_some(text)
 }
 
 /// Whether a state is one that lasts as long as the file does not change.

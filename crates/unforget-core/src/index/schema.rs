@@ -2,12 +2,12 @@
 
 use rusqlite::Connection;
 
-use super::{Asked, Trouble};
+use super::{Asked, Trouble, spent, text};
 
 /// Says that a database is ours: `unfg`.
 const APPLICATION: i64 = 0x756e_6667;
 /// The version of the tables and of the folds behind them.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const TABLES: &str = "
 -- Directories of transcripts, as they were when their names were last looked at.
@@ -39,7 +39,7 @@ CREATE INDEX by_id ON sessions (id);
 CREATE INDEX by_label ON sessions (label_folded) WHERE label_folded IS NOT NULL;
 CREATE INDEX by_title ON sessions (title_folded) WHERE title_folded IS NOT NULL;
 CREATE INDEX by_origin ON sessions (origin) WHERE origin IS NOT NULL;
-CREATE INDEX unsure ON sessions (state) WHERE state NOT IN ('ok', 'mismatch', 'missing');
+CREATE INDEX unsure ON sessions (dir) WHERE state = 'unreadable';
 CREATE INDEX untexted ON sessions (updated_ms) WHERE texted < bytes;
 
 -- How a session was folded so far, to go on from there.
@@ -63,7 +63,7 @@ pub(super) fn prepare(connection: &Connection) -> Asked<()> {
         // Another process may have been faster.
         let made = match is_new(connection) {
             Ok(true) => connection
-                .execute_batch(TABLES)
+                .execute_batch(&[TABLES, spent::TABLES, text::TABLES].concat())
                 .and_then(|()| connection.pragma_update(None, "application_id", APPLICATION))
                 .and_then(|()| connection.pragma_update(None, "user_version", VERSION)),
             Ok(false) => Ok(()),
@@ -73,8 +73,6 @@ pub(super) fn prepare(connection: &Connection) -> Asked<()> {
         made?;
     }
     check(connection)?;
-    // A power cut may take the last commits with it, which is no more than being a moment behind.
-    connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", "on")?;
     Ok(())
 }

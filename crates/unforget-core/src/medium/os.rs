@@ -223,20 +223,26 @@ impl Medium for Os {
     }
 
     fn lock_holder(&self, stat: &Stat) -> Option<String> {
-        let pid = locks(&read_proc(Path::new("/proc/locks"))?)
-            .find_map(|(file, pid)| (file == stat.identity).then_some(pid))?;
+        let pid = locks(&read_locks()?).find_map(|(file, pid)| (file == stat.identity).then_some(pid))?;
         Some(process(pid))
     }
 
     fn lock_holders(&self) -> Option<HashMap<(u64, u64), String>> {
-        let text = read_proc(Path::new("/proc/locks"))?;
-        Some(locks(&text).map(|(file, pid)| (file, process(pid))).collect())
+        let text = read_locks()?;
+        let mut names: HashMap<u32, String> = HashMap::new();
+        let mut name = |pid| names.entry(pid).or_insert_with(|| process(pid)).clone();
+        Some(locks(&text).map(|(file, pid)| (file, name(pid))).collect())
     }
 
     fn root(&self) -> PathBuf {
         self.root.clone()
     }
 }
+
+/// How often a list of locks is read that does not fit into one page.
+const LOCK_PASSES: usize = 3;
+/// More than the kernel says at a time.
+const LOCK_PAGE: usize = 64 * 1024;
 
 /// The files that are locked, and by which process: `1: FLOCK  ADVISORY  WRITE 4321 fd:00:1234567 0 EOF`.
 fn locks(text: &str) -> impl Iterator<Item = ((u64, u64), u32)> {
@@ -258,6 +264,33 @@ fn process(pid: u32) -> String {
         "" => format!("process {pid}"),
         name => format!("process {pid} ({name})"),
     }
+}
+
+/// All locks of the system.
+///
+/// The kernel says at most a page of them at a time, and goes on by counting: a lock that is given up in between takes another out of
+/// the list. One that is held all the time is missed twice only if that happens twice, so more than a page is read again.
+fn read_locks() -> Option<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    for _ in 0..LOCK_PASSES {
+        let opened = rustix::fs::openat(CWD, "/proc/locks", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let mut file = File::from(opened);
+        let mut page = vec![0; LOCK_PAGE];
+        let mut pages = 0;
+        loop {
+            let len = file.read(&mut page).ok()?;
+            if len == 0 {
+                break;
+            }
+            pages += 1;
+            text.push_str(std::str::from_utf8(page.get(..len)?).ok()?);
+        }
+        if pages <= 1 {
+            break;
+        }
+    }
+    Some(text)
 }
 
 fn read_proc(path: &Path) -> Option<String> {

@@ -50,7 +50,8 @@ pub(super) fn resolve(listing: &Listing, name: &str) -> Result<Entry> {
     Err(Error::NotFound { what: "session", name: name.to_owned() })
 }
 
-fn describe(entry: &Entry) -> String {
+/// A session on one line, for someone who has to choose.
+pub(crate) fn describe(entry: &Entry) -> String {
     let row = &entry.row;
     let name = row.label.as_deref().or(row.title.as_deref()).unwrap_or("");
     let name = name.split_whitespace().collect::<Vec<_>>().join(" ");

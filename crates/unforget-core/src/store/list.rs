@@ -157,18 +157,9 @@ impl Store {
             .collect())
     }
 
-    /// The sessions whose transcripts are in a directory, with what `stat` tells of each if they are to be compared.
-    pub(crate) fn names(&self, dir: &Path, compare: bool) -> Result<Vec<(SessionId, Option<Stat>)>> {
-        if compare {
-            let transcripts = self.transcripts(dir)?;
-            return Ok(transcripts.into_iter().map(|(id, _, stat)| (id, Some(stat))).collect());
-        }
-        let entries = match self.medium.list(dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other.context("list", dir)?,
-        };
-        let files = entries.into_iter().filter(|(_, kind)| *kind != FileKind::Directory);
-        Ok(files.filter_map(|(name, _)| Some((layout::transcript_id(&name)?, None))).collect())
+    /// The sessions whose transcripts are in a directory, with what `stat` tells of each.
+    pub(crate) fn names(&self, dir: &Path) -> Result<Vec<(SessionId, Stat)>> {
+        Ok(self.transcripts(dir)?.into_iter().map(|(id, _, stat)| (id, stat)).collect())
     }
 
     /// Replaces an agent's snapshot; one that was of no use is kept beside it, and told.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::{Error, IoContext as _, Result};
-use crate::layout;
+use crate::layout::{self, AgentDir};
 use crate::medium::{Access, parent, replace_durable};
 use crate::reader::LogReader;
 use crate::stamp::{self, SessionId};
@@ -87,6 +87,16 @@ impl Store {
             }
         }
         Err(Error::Exists { path: self.medium.root().join(target) })
+    }
+
+    /// Has the index forget a session that left the trash for good, as nobody would miss it. If it cannot now, the
+    /// session is listed as missing until someone deletes that row.
+    pub(crate) fn forget_purged(&self, dir: &AgentDir, id: &SessionId) {
+        if let Some(index) = &self.index {
+            match index.forget_purged(dir, id) {
+                Ok(()) | Err(_) => {}
+            }
+        }
     }
 
     /// Drops the row of a session whose transcript is gone.

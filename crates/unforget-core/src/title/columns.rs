@@ -50,13 +50,13 @@ pub(super) fn width(text: &str) -> usize {
     Clusters(text).map(cluster_width).sum()
 }
 
-fn cluster_width(cluster: &str) -> usize {
+pub(crate) fn cluster_width(cluster: &str) -> usize {
     let is_wide = cluster.chars().next().is_some_and(is_wide) || cluster.contains(EMOJI_STYLE);
     1 + usize::from(is_wide)
 }
 
 /// The clusters of a text: each a character and what belongs to it.
-struct Clusters<'a>(&'a str);
+pub(crate) struct Clusters<'a>(pub(crate) &'a str);
 
 impl<'a> Iterator for Clusters<'a> {
     type Item = &'a str;

@@ -19,10 +19,14 @@ use crate::support::Ticking;
 
 mod damage;
 mod marks;
+mod processes;
+mod reviewed;
+mod usage;
+mod words;
 
 /// A home directory with sessions, seen through an index and without one.
 pub(crate) struct Scene {
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
     pub(crate) home: std::path::PathBuf,
     pub(crate) source: Arc<dyn Source>,
 }
@@ -31,7 +35,12 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
-        Self { _folder: folder, home, source: Arc::new(Ticking::default()) }
+        Self { _folder: Some(folder), home, source: Arc::new(Ticking::default()) }
+    }
+
+    /// As another process sees it, with ids of its own.
+    pub(crate) fn at(home: std::path::PathBuf, ids: u64) -> Self {
+        Self { _folder: None, home, source: Arc::new(Ticking::counting_from(ids)) }
     }
 
     /// As another process would open it.

@@ -7,18 +7,27 @@
     reason = "tests set scenes with plain files and may fail loudly"
 )]
 
+mod bundle;
 mod corpus;
 mod crash;
 mod faults_conversation;
 mod faults_file;
 mod faults_index;
 mod faults_key;
+mod foreign;
+mod fork;
 mod hostile;
 mod index;
 mod log;
+mod model;
 mod property;
+mod retention;
 mod review;
+mod search;
+mod search_quality;
 mod support;
+mod tree;
+mod usage;
 mod views;
 
 #[test]

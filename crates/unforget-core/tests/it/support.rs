@@ -19,6 +19,13 @@ pub(crate) struct Ticking {
     ids: AtomicU64,
 }
 
+impl Ticking {
+    /// One whose ids begin elsewhere, for a second process on the same files.
+    pub(crate) fn counting_from(ids: u64) -> Self {
+        Self { ids: AtomicU64::new(ids), ..Self::default() }
+    }
+}
+
 impl Source for Ticking {
     fn now_ms(&self) -> i64 {
         1_767_225_600_000 + i64::try_from(self.time.fetch_add(1000, Ordering::Relaxed)).unwrap()

@@ -1,4 +1,4 @@
-//! What is done beside a chat: the index hears of each turn, catches up with what it lacks, and the readable snapshots follow.
+//! What is done beside a chat: the index hears of each turn, catches up with what it lacks (words to be found by, too), and the readable snapshots follow.
 //!
 //! It works in a thread of its own, on files that are safe already. A turn never waits for it: if it has too much to do it
 //! is told nothing, and the mark that the session left in the index tells it later. Nothing here can fail a chat.
@@ -16,6 +16,9 @@ use unforget_core::index::{Depth, Ending, Touched};
 const BEHIND: usize = 16;
 /// How often the snapshots are written at most: each is a few hundred kilobytes and a sync.
 const SNAPSHOT_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long the end of a chat waits for it.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The thread that looks after the caches.
 pub(super) struct Caretaker {
@@ -53,9 +56,11 @@ impl Drop for Caretaker {
         self.ends.store(true, Ordering::Relaxed);
         self.turns = None;
         if let Some(thread) = self.thread.take() {
-            // It stops after the portion that it works on; how it ended is nobody's concern.
-            match thread.join() {
-                Ok(()) | Err(_) => {}
+            // It stops after the portion that it works on. A whole index that is being built is not waited for: what it
+            // did is safe, and the rest is done another time.
+            let begin = Instant::now();
+            while !thread.is_finished() && begin.elapsed() < GOODBYE {
+                std::thread::sleep(Duration::from_millis(5));
             }
         }
     }
@@ -90,11 +95,27 @@ fn settle(catalog: &Catalog, ends: &AtomicBool) {
         return;
     }
     ignore(index.catch_up(catalog.store(), Depth::Changed, &mut |_, _| {}));
+    ignore(index.take_in_words(&mut |_, _| !ends.load(Ordering::Relaxed)));
 }
 
 /// What a cache could not do now, it does when it is asked next.
 fn ignore<T, E>(result: Result<T, E>) {
     match result {
         Ok(_) | Err(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_chat_does_not_wait_for_an_index_that_is_being_built() {
+        let (sender, _receiver) = sync_channel(BEHIND);
+        let thread = std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
+        let caretaker = Caretaker { turns: Some(sender), ends: Arc::default(), thread: Some(thread) };
+        let begin = Instant::now();
+        drop(caretaker);
+        assert!(begin.elapsed() < 10 * GOODBYE);
     }
 }

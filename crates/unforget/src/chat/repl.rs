@@ -9,7 +9,10 @@ use std::sync::{Arc, LazyLock};
 use tokio_util::sync::CancellationToken;
 use unforget_agent::turn::{Input, State};
 use unforget_core::listing::Ask;
+use unforget_core::reader::LogReader;
+use unforget_core::tree::Tree;
 
+use super::cleanup::Cleanup;
 use super::slash::{self, After};
 use super::terminal::Terminal;
 use super::{Chat, TurnEnd, banner, drive};
@@ -31,9 +34,13 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
             return Ok(Outcome::Done);
         }
     }
+    let cleanup = Cleanup::begin(&chat.context.store, &chat.config.retention);
     loop {
         if let Some(trouble) = editor.trouble() {
             chat.context.tell(&format!("note: {trouble}"))?;
+        }
+        if let Some(news) = cleanup.news() {
+            chat.context.tell(&news)?;
         }
         let completions = completions(chat);
         let prompt = prompt(chat);
@@ -57,6 +64,9 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
         if after == After::Quit {
             break;
         }
+    }
+    if let Some(news) = cleanup.news() {
+        chat.context.tell(&news)?;
     }
     writeln!(anstream::stdout(), "Bye. `unforget` goes on where you stopped.")?;
     Ok(Outcome::Done)
@@ -140,5 +150,14 @@ fn completions(chat: &Chat<'_>) -> Completions {
         names.dedup();
         names
     };
-    Completions { commands: slash::COMMANDS.to_vec(), sessions: Arc::new(LazyLock::new(Box::new(names))) }
+    let (medium, path) = (chat.context.store.medium().clone(), chat.session.path().to_owned());
+    let points = move || {
+        let tree = LogReader::open(medium.as_ref(), &path).and_then(|reader| Tree::read(&reader));
+        tree.map(|tree| tree.labels()).unwrap_or_default().into_iter().map(|label| (label.kind, label.name)).collect()
+    };
+    Completions {
+        commands: slash::COMMANDS.to_vec(),
+        sessions: Arc::new(LazyLock::new(Box::new(names))),
+        points: Arc::new(LazyLock::new(Box::new(points))),
+    }
 }

@@ -15,25 +15,45 @@ use unforget_core::record::{Body, Draft};
 use super::terminal::Terminal;
 use super::{Chat, banner, bar, beside, model, repl};
 use crate::commands::sessions::Shown;
-use crate::commands::{conversation, sessions};
+use crate::commands::{conversation, gc, search, sessions};
 use crate::editor::{self, Editor};
 use crate::failure::{Failure, Result};
 use crate::screen;
 
+mod branch;
+mod checkpoint;
+pub(crate) mod files;
+mod keep;
+
 /// What there is, in the order of the help.
-pub(crate) const COMMANDS: [(&str, &str); 19] = [
+pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("help", "this list"),
     ("new", "[label]  start a new conversation"),
     ("sessions", "list the conversations (also /list)"),
     ("switch", "<session>  go on in another: key, id, label or prefix"),
+    ("search", "<words>  find what was said, in any conversation"),
     ("history", "[count]  show this conversation"),
     ("context", "how full the context window is"),
     ("compact", "[instructions]  summarise the older part"),
     ("undo-compact", "bring back what the last compaction replaced"),
     ("pin", "[record]  keep words through compactions (list, off N)"),
+    ("files", "[record]  files that the tools changed (restore N)"),
     ("retry", "answer the last message again"),
+    ("undo", "take back the last turn"),
+    ("redo", "go forward again, if nothing was said since"),
+    ("rewind", "<record> [--files]  go on behind an earlier record"),
+    ("branch", "[name]  go on from here on a branch, or list them"),
+    ("switch-branch", "<branch>  go on at the end of another: name or record"),
+    ("tree", "[all]  draw the branches"),
+    ("fork", "[record]  make a session of its own of it, and go on there"),
+    ("checkpoint", "<name> [--files]  name this point"),
+    ("checkpoints", "list the named points"),
+    ("restore", "<name> [--files]  go back to a named point"),
     ("copy", "copy the last answer to the clipboard"),
     ("title", "[text]  show or set the title"),
+    ("label", "[name]  show or set the label; labelled ones never expire"),
+    ("expire", "[30d|never|default]  how long this conversation is kept"),
+    ("usage", "tokens and cost of this conversation, and of today"),
     ("model", "[name]  show or change the model"),
     ("delete", "<session>  move a conversation to the trash"),
     ("undelete", "[session]  bring it back"),
@@ -67,27 +87,47 @@ pub(crate) fn run(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argum
 }
 
 fn dispatch(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &str) -> Result<After> {
+    let takes_nothing = |(name, help): &&(&str, &str)| *name == command && !help.starts_with(['<', '[']);
+    if !argument.is_empty() && COMMANDS.iter().any(|entry| takes_nothing(&entry)) {
+        let said = screen::one_line(argument);
+        return Err(Failure::usage(format!("/{command} takes nothing behind it, and there is `{said}`")));
+    }
     match command {
         "help" => help()?,
         "quit" | "exit" => return Ok(After::Quit),
         "new" => new(chat, argument)?,
         "sessions" | "list" => list(chat)?,
         "switch" => switch(chat, argument)?,
+        "search" => search::in_chat(chat.context, argument)?,
         "history" => history(chat, argument)?,
         "context" => context(chat)?,
         "compact" => compact(chat, editor, argument)?,
-        "undo-compact" => undo(chat)?,
+        "undo-compact" => undo_compact(chat)?,
         "pin" => pin(chat, argument)?,
+        "files" => files::run(chat, editor, argument)?,
         "retry" => return retry(chat, editor),
+        "undo" => branch::undo(chat)?,
+        "redo" => branch::redo(chat)?,
+        "rewind" => branch::rewind(chat, editor, argument)?,
+        "branch" => branch::branch(chat, argument)?,
+        "switch-branch" => branch::switch_branch(chat, argument)?,
+        "tree" => branch::tree(chat, argument)?,
+        "fork" => branch::fork_session(chat, argument)?,
+        "checkpoint" => checkpoint::set(chat, argument)?,
+        "checkpoints" => checkpoint::list(chat)?,
+        "restore" => checkpoint::restore(chat, editor, argument)?,
         "copy" => copy(chat)?,
         "title" => title(chat, argument)?,
+        "label" => keep::label(chat, argument)?,
+        "expire" => keep::expire(chat, argument)?,
+        "usage" => keep::usage(chat)?,
         "model" => change_model(chat, argument)?,
         "delete" => delete(chat, argument)?,
         "undelete" => undelete(chat, argument)?,
         "tools" => tools(chat)?,
         other => {
             let failure = Failure::usage(format!("unknown command: /{}", screen::one_line(other)));
-            let failure = match editor::unknown_command(other, &COMMANDS) {
+            let failure = match editor::unknown_command(other, COMMANDS) {
                 Some(like) => failure.hint(format!("did you mean /{like}?")),
                 None => failure,
             };
@@ -219,7 +259,7 @@ fn compact(chat: &mut Chat<'_>, editor: &mut Editor, instructions: &str) -> Resu
     }
 }
 
-fn undo(chat: &mut Chat<'_>) -> Result<()> {
+fn undo_compact(chat: &mut Chat<'_>) -> Result<()> {
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
     match agent.undo(&mut chat.session)? {
         Some(n) => say(&format!("Undone: record {n}. The model sees again what it replaced."))?,
@@ -371,7 +411,9 @@ fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
             return say("The trash is empty.");
         }
         let shown = Shown { entries: &page.entries, holders: &holders, current: None };
-        return sessions::table(chat.context, &mut anstream::stdout().lock(), &shown);
+        sessions::table(chat.context, &mut anstream::stdout().lock(), &shown)?;
+        let leaving = gc::departures(&chat.context.store, &page.entries, &chat.config.retention)?;
+        return leaving.iter().try_for_each(|line| say(line));
     }
     let entry = chat.context.find(Place::Trash, name)?;
     chat.context.store.undelete(&entry)?;

@@ -118,7 +118,7 @@ fn set(setting: &Setting, text: &str, json: bool) -> Result<Outcome> {
             setting.variable
         )?;
     }
-    if std::env::var(setting.variable).is_ok_and(|text| !text.is_empty()) {
+    if !setting.variable.is_empty() && std::env::var(setting.variable).is_ok_and(|text| !text.is_empty()) {
         writeln!(anstream::stderr(), "note: {} is set in the environment and wins over the file", setting.variable)?;
     }
     Ok(Outcome::Done)

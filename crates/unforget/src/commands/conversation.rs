@@ -73,6 +73,7 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
         }
         Body::File(change) => {
             let what = match (change.before, change.after) {
+                (before, after) if before == after => "left as it was:",
                 (None, _) => "created",
                 (_, None) => "removed",
                 _ => "changed",
@@ -87,6 +88,12 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
             one("unusable", format!("{kind}: {why}"), Cow::Borrowed(record.raw), AnsiColor::Yellow, true)
         }
         Body::Session(header) => match header.origin.and_then(json::members) {
+            Some(origin) if json::member(&origin, "format").and_then(json::string).as_deref() == Some("fork") => {
+                let id = json::member(&origin, "id").and_then(json::string).unwrap_or_default();
+                let at = json::member(&origin, "at").and_then(json::number);
+                let at = at.map_or("its beginning".to_owned(), |n| format!("record {n}"));
+                one("forked", format!("from {id} at {at}"), Cow::Borrowed(""), AnsiColor::Blue, false)
+            }
             Some(origin) => {
                 let file = json::member(&origin, "file").and_then(json::string).unwrap_or_default();
                 let damaged = json::member(&origin, "damaged").and_then(json::number).unwrap_or(0);
@@ -158,6 +165,12 @@ fn shown_block<'a>(who: &'static str, block: &'a str, style: Style) -> Shown<'a>
     }
 }
 
+/// The text that is shown, that of machines shortened.
+pub(crate) fn text(shown: &Shown<'_>) -> String {
+    let text = screen::safe(&shown.text);
+    if shown.machine { shorten(&text) } else { text.into_owned() }
+}
+
 /// The readable form of a record for a terminal.
 pub(crate) fn terminal(record: &Record<'_>) -> String {
     let dim = Style::new().dimmed();
@@ -167,8 +180,7 @@ pub(crate) fn terminal(record: &Record<'_>) -> String {
         let time = record.time_ms().map(screen::time).unwrap_or_default();
         let what = if shown.what.is_empty() { String::new() } else { format!(" {}", screen::one_line(&shown.what)) };
         out.push_str(&format!("{dim}{:>4}{dim:#} {style}{}{style:#}{what}  {dim}{time}{dim:#}\n", record.n, shown.who));
-        let text = screen::safe(&shown.text);
-        let text = if shown.machine { shorten(&text) } else { text.into_owned() };
+        let text = text(&shown);
         for line in text.lines() {
             out.push_str(&format!("     {line}\n"));
         }

@@ -3,8 +3,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use unforget_core::Error;
 use unforget_core::import::{self, Candidate, Outcome as Imported};
 use unforget_core::json::quote;
+use unforget_core::key::Key;
 use unforget_core::listing::Ask;
 use unforget_core::medium::{Medium as _, Os};
 
@@ -16,8 +18,12 @@ use crate::screen;
 
 pub(crate) fn run(context: &Context, args: &Import) -> Result<Outcome> {
     let mut outcome = Outcome::Done;
+    let under: Option<Key> = args.key.as_deref().map(|key| key.parse().map_err(Error::Key)).transpose()?;
+    if under.is_some() && (args.paths.len() > 1 || args.paths.iter().any(|path| path.is_dir())) {
+        return Err(Failure::usage("`--key` is for one file").hint("import the files one by one, each under its key"));
+    }
     for path in &args.paths {
-        if one_path(context, path)? == Outcome::MetDamage {
+        if one_path(context, path, under.as_ref())? == Outcome::MetDamage {
             outcome = Outcome::MetDamage;
         }
     }
@@ -26,7 +32,7 @@ pub(crate) fn run(context: &Context, args: &Import) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn one_path(context: &Context, path: &Path) -> Result<Outcome> {
+fn one_path(context: &Context, path: &Path, under: Option<&Key>) -> Result<Outcome> {
     if !path.exists() {
         return Err(Failure::new(format!("`{}` does not exist", path.display())));
     }
@@ -37,7 +43,10 @@ fn one_path(context: &Context, path: &Path) -> Result<Outcome> {
         (folder, Some(name))
     };
     let medium = Os::new(root);
-    let search = import::find(&medium, file.as_deref())?;
+    let mut search = import::find(&medium, file.as_deref())?;
+    for candidate in &mut search.candidates {
+        candidate.under = under.cloned();
+    }
     let mut outcome = Outcome::Done;
     for problem in &search.problems {
         context.tell(&format!("note: {problem}"))?;
@@ -53,7 +62,11 @@ fn one_path(context: &Context, path: &Path) -> Result<Outcome> {
                 if bad {
                     outcome = Outcome::MetDamage;
                 }
-                tell(context, &shown, candidate, &imported)?;
+                // A reader that has seen enough does not stop the work half-way.
+                match tell(context, &shown, candidate, &imported) {
+                    Err(failure) if failure.is_quiet() => {}
+                    told => told?,
+                }
                 // The next file may be a copy of this one.
                 if let Imported::Imported { id, .. } = &imported {
                     listing.entries.extend(context.store.entry(id)?);
@@ -75,16 +88,18 @@ fn tell(context: &Context, file: &str, candidate: &Candidate, imported: &Importe
     if context.json {
         let list = |texts: &[String]| texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(",");
         let what = match imported {
-            Imported::Imported { id, key, records, put_right, damage } => format!(
-                "\"outcome\":\"imported\",\"id\":{},\"key\":{},\"records\":{records},\"put_right\":[{}],\"damage\":[{}]",
+            Imported::Imported { id, key, records, put_right, left_out, damage } => format!(
+                "\"outcome\":\"imported\",\"id\":{},\"key\":{},\"records\":{records},\"put_right\":[{}],\"left_out\":[{}],\"damage\":[{}]",
                 quote(id.as_str()),
                 quote(key),
                 list(put_right),
+                list(left_out),
                 list(damage)
             ),
-            Imported::Updated { id, added, damage } => format!(
-                "\"outcome\":\"updated\",\"id\":{},\"added\":{added},\"damage\":[{}]",
+            Imported::Updated { id, added, left_out, damage } => format!(
+                "\"outcome\":\"updated\",\"id\":{},\"added\":{added},\"left_out\":[{}],\"damage\":[{}]",
                 quote(id.as_str()),
+                list(left_out),
                 list(damage)
             ),
             Imported::Known { id } => format!("\"outcome\":\"known\",\"id\":{}", quote(id)),
@@ -96,19 +111,25 @@ fn tell(context: &Context, file: &str, candidate: &Candidate, imported: &Importe
     }
     let file = screen::one_line(file);
     match imported {
-        Imported::Imported { id, key, records, put_right, damage } => {
+        Imported::Imported { id, key, records, put_right, left_out, damage } => {
             let label =
                 candidate.label.as_ref().map_or(String::new(), |label| format!("  [{}]", screen::one_line(label)));
             writeln!(out, "imported {id}  {}{label}  {records} records from {file}", screen::one_line(key))?;
             for line in put_right {
                 writeln!(out, "  put right: {}", screen::one_line(line))?;
             }
+            for line in left_out {
+                writeln!(out, "  left out: {} (the original is kept)", screen::one_line(line))?;
+            }
             for line in damage {
                 writeln!(out, "  damage: {} (the original is kept)", screen::one_line(line))?;
             }
         }
-        Imported::Updated { id, added, damage } => {
+        Imported::Updated { id, added, left_out, damage } => {
             writeln!(out, "updated {id}: {added} more records from {file}")?;
+            for line in left_out {
+                writeln!(out, "  left out: {} (the original is kept)", screen::one_line(line))?;
+            }
             for line in damage {
                 writeln!(out, "  damage: {}", screen::one_line(line))?;
             }

@@ -13,7 +13,8 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::cli::{New, Sessions};
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
-use crate::{screen, when};
+use crate::screen;
+use crate::when::{self, Edge};
 
 /// Fewest characters of an id that the table shows.
 const SHORT_ID: usize = 8;
@@ -44,6 +45,12 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
         let next = next.to_text();
         context.tell(&format!("hint: there are more; the next page: `--cursor {next}`; everything: `--all`"))?;
     }
+    if args.deleted && !context.json {
+        let rules = crate::config::load(&crate::config::flags::Flags::default())?.retention;
+        for line in super::gc::departures(&context.store, &page.entries, &rules)? {
+            context.tell(&line)?;
+        }
+    }
     context.refresh()?;
     Ok(Outcome::Done)
 }
@@ -51,13 +58,13 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
 /// What the arguments ask for.
 fn ask(context: &Context, args: &Sessions) -> Result<Ask> {
     let now_ms = context.store.source().now_ms();
-    let when = |text: &Option<String>| text.as_deref().map(|text| when::parse(text, now_ms)).transpose();
+    let when = |text: &Option<String>, edge| text.as_deref().map(|text| when::parse(text, now_ms, edge)).transpose();
     let filter = Filter {
         agent: args.agent.clone(),
         channel: args.channel.clone(),
         peer: args.peer.clone(),
-        since_ms: when(&args.since)?,
-        until_ms: when(&args.until)?,
+        since_ms: when(&args.since, Edge::Begin)?,
+        until_ms: when(&args.until, Edge::End)?,
         label: args.label.clone(),
         state: args.state.map(Wanted::from),
     };

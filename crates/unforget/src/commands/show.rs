@@ -10,7 +10,7 @@ use unforget_core::scan::{Scan, scan};
 
 use crate::cli::Show;
 use crate::commands::{Context, Transcript, conversation, note_json};
-use crate::failure::{Outcome, Result};
+use crate::failure::{Failure, Outcome, Result};
 use crate::screen;
 
 pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
@@ -25,6 +25,9 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let mut scanned = scan(&bytes);
+    if let Some(n) = args.at {
+        scanned.records = around(scanned.records, n, args.around)?;
+    }
     if context.json {
         records(&mut out, &transcript, &scanned)?;
         return Ok(outcome(&scanned.report));
@@ -32,6 +35,10 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
     let restored = transcript.with_payloads(&mut scanned)?;
     let shown: Vec<Record<'_>> =
         scanned.records.iter().zip(&restored).map(|(record, text)| record.with_text(text.as_deref())).collect();
+    if let Some(n) = args.at {
+        marked(&mut out, &shown, n)?;
+        return context.tell_damage(&transcript.shown_path(), &scanned.report);
+    }
     if args.markdown {
         writeln!(out, "# {}\n", screen::one_line(&transcript.name))?;
         for record in &shown {
@@ -51,6 +58,34 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         writeln!(out, "{dim}{:>4} put right for the model: {told}{dim:#}", repair.n)?;
     }
     context.tell_damage(&transcript.shown_path(), &scanned.report)
+}
+
+/// A record and those around it that show something.
+fn around(records: Vec<Record<'_>>, n: u64, count: usize) -> Result<Vec<Record<'_>>> {
+    let is_seen = |record: &Record<'_>| record.n == n || !conversation::shown(record).is_empty();
+    let seen: Vec<Record<'_>> = records.into_iter().filter(is_seen).collect();
+    let Some(place) = seen.iter().rposition(|record| record.n == n) else {
+        let last = seen.last().map_or(0, |record| record.n);
+        return Err(Failure::usage(format!("there is no record {n}")).hint(format!("the last one is {last}")));
+    };
+    let from = place.saturating_sub(count);
+    Ok(seen.into_iter().take(place.saturating_add(count).saturating_add(1)).skip(from).collect())
+}
+
+/// Records with one of them marked.
+fn marked(out: &mut impl std::io::Write, records: &[Record<'_>], n: u64) -> Result<()> {
+    let yellow = anstyle::AnsiColor::Yellow.on_default();
+    for record in records {
+        let mark = if record.n == n { format!("{yellow}>{yellow:#}") } else { " ".to_owned() };
+        let text = conversation::terminal(record);
+        if text.is_empty() {
+            writeln!(out, "{mark}{:>4} {}", record.n, screen::one_line(record.kind()))?;
+        }
+        for line in text.lines() {
+            writeln!(out, "{mark}{line}")?;
+        }
+    }
+    Ok(())
 }
 
 fn readable(out: &mut impl std::io::Write, records: &[Record<'_>], report: &Report) -> Result<()> {

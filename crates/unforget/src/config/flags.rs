@@ -59,7 +59,7 @@ fn argument(setting: &'static Setting) -> Option<Arg> {
         Kind::Path => ("PATH", ArgAction::Set),
         Kind::Address => ("URL", ArgAction::Set),
         Kind::SessionKey => ("KEY", ArgAction::Set),
-        Kind::Text | Kind::Secret => ("TEXT", ArgAction::Set),
+        Kind::Text | Kind::Secret | Kind::Retention | Kind::Prices => ("TEXT", ArgAction::Set),
     };
     Some(Arg::new(setting.name).long(flag).value_name(what).action(action).help(setting.help))
 }

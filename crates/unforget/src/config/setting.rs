@@ -8,6 +8,10 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret as _, SecretString};
 use toml_edit::Item;
 use unforget_core::key::Key;
+use unforget_core::retention::Rules;
+
+use super::table;
+use crate::prices::Prices;
 
 /// Something that can be set.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,6 +53,10 @@ pub(crate) enum Kind {
     Path,
     /// The key of a session.
     SessionKey,
+    /// How long things are kept: a table in the file.
+    Retention,
+    /// What tokens cost: a table in the file.
+    Prices,
 }
 
 /// A value.
@@ -60,6 +68,8 @@ pub(crate) enum Value {
     Fraction(f64),
     List(Vec<String>),
     Path(PathBuf),
+    Retention(Rules),
+    Prices(Prices),
 }
 
 /// A secret as a value among others: two are equal if they say the same.
@@ -85,7 +95,7 @@ const fn setting(
 
 /// Everything that can be set.
 #[rustfmt::skip]
-pub(crate) static SETTINGS: [Setting; 16] = [
+pub(crate) static SETTINGS: [Setting; 18] = [
     setting("model", Kind::Text, ["--model", "MODEL_ID"], Some("claude-sonnet-4-5"), "The model that answers"),
     setting("base_url", Kind::Address, ["--base-url", "ANTHROPIC_BASE_URL"], Some("https://api.anthropic.com"), "Where the API is"),
     setting("api_key", Kind::Secret, ["", "ANTHROPIC_API_KEY"], None, "The API's key; better in the environment than in the file, and never printed"),
@@ -102,6 +112,8 @@ pub(crate) static SETTINGS: [Setting; 16] = [
     setting("titles", Kind::Choice(&["local", "model"]), ["--titles", "UNFORGET_TITLES"], Some("local"), "Who makes titles: this program (`local`) or the `model`"),
     setting("max_steps", Kind::Number(1, 10_000), ["--max-steps", "UNFORGET_MAX_STEPS"], Some("100"), "How often tools may run in one turn"),
     setting("tool_output", Kind::Number(256, 16_777_216), ["--tool-output", "UNFORGET_TOOL_OUTPUT"], Some("16384"), "How much of a tool's output the model sees, in bytes"),
+    setting("retention", Kind::Retention, ["", ""], None, "How long sessions and the trash are kept, by key; nothing expires without it"),
+    setting("prices", Kind::Prices, ["", ""], None, "What tokens cost, for models that are not built in or cost something else"),
 ];
 
 /// The setting of that name.
@@ -156,6 +168,7 @@ impl Kind {
             }
             Kind::Path => Some(Value::Path(text.into())).filter(|_| !text.is_empty()),
             Kind::SessionKey => text.parse::<Key>().ok().map(|key| Value::Text(key.to_string())),
+            Kind::Retention | Kind::Prices => None,
         };
         value.filter(|_| !text.contains('\0')).ok_or_else(|| self.right())
     }
@@ -173,6 +186,8 @@ impl Kind {
                 let names = item.as_array().map(|array| array.iter().map(|name| name.as_str().map(str::to_owned)));
                 names.and_then(Iterator::collect).map(Value::List).ok_or_else(|| self.right())
             }
+            Kind::Retention => table::retention(item).map(Value::Retention),
+            Kind::Prices => table::prices(item).map(Value::Prices),
             Kind::ChoiceOrNumber(..) if number.is_some() => self.read(&number.unwrap_or_default()),
             _ => item.as_str().ok_or_else(|| self.right()).and_then(|text| self.read(text)),
         }
@@ -196,6 +211,8 @@ impl Kind {
             Kind::List => "a list of names: [\"one\", \"two\"]".to_owned(),
             Kind::Path => "a path".to_owned(),
             Kind::SessionKey => "a session key such as \"main:cli:user\"".to_owned(),
+            Kind::Retention => table::RETENTION.to_owned(),
+            Kind::Prices => table::PRICES.to_owned(),
         }
     }
 }
@@ -219,6 +236,8 @@ impl Value {
             Value::Fraction(part) => part.to_string(),
             Value::List(names) => names.join(", "),
             Value::Path(path) => path.display().to_string(),
+            Value::Retention(rules) => table::shown(rules),
+            Value::Prices(prices) => prices.own.keys().cloned().collect::<Vec<_>>().join(", "),
         }
     }
 
@@ -232,6 +251,8 @@ impl Value {
             Value::Fraction(part) => (*part).into(),
             Value::List(names) => names.iter().map(String::as_str).collect(),
             Value::Path(path) => path.to_string_lossy().as_ref().into(),
+            // Tables are written by people; no text is read as one.
+            Value::Retention(_) | Value::Prices(_) => self.shown().into(),
         }
     }
 }

@@ -11,11 +11,23 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::{Hint, Hinter};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
+use unforget_core::tree::Kind;
 
 use crate::screen;
 
 /// Commands whose argument is a session.
 const TAKE_SESSION: [&str; 3] = ["switch", "delete", "undelete"];
+
+/// Commands whose argument is a branch, a checkpoint, or either.
+const TAKE_POINT: [(&str, &[Kind]); 4] = [
+    ("switch-branch", &[Kind::Branch]),
+    ("restore", &[Kind::Checkpoint]),
+    ("rewind", &[Kind::Branch, Kind::Checkpoint]),
+    ("fork", &[Kind::Branch, Kind::Checkpoint]),
+];
+
+/// Names of branches and checkpoints, looked up when they are first needed.
+pub(crate) type Points = Arc<LazyLock<Vec<(Kind, String)>, Box<dyn FnOnce() -> Vec<(Kind, String)> + Send>>>;
 
 /// Names that are looked up when they are first needed: there may be very many.
 pub(crate) type Names = Arc<LazyLock<Vec<String>, Box<dyn FnOnce() -> Vec<String> + Send>>>;
@@ -27,6 +39,8 @@ pub(crate) struct Completions {
     pub(crate) commands: Vec<(&'static str, &'static str)>,
     /// Keys, ids and labels.
     pub(crate) sessions: Names,
+    /// Branches and checkpoints of the conversation.
+    pub(crate) points: Points,
 }
 
 impl Completions {
@@ -42,11 +56,10 @@ impl Completions {
                 };
                 (0, self.starting_with(rest).map(pair).collect())
             }
-            Some((command, typed)) if TAKE_SESSION.contains(&command.to_lowercase().as_str()) => {
+            Some((command, typed)) => {
                 let pair = |name: &String| Pair { display: name.clone(), replacement: name.clone() };
-                (before.len() - typed.len(), self.sessions_starting_with(typed).map(pair).collect())
+                (before.len() - typed.len(), self.names_starting_with(command, typed).into_iter().map(pair).collect())
             }
-            Some(_) => (0, Vec::new()),
         }
     }
 
@@ -65,11 +78,10 @@ impl Completions {
                 let (_, help) = self.commands.iter().find(|(name, _)| name.eq_ignore_ascii_case(command))?;
                 Some(Ghost { shown: argument(help)?.to_owned(), typed: String::new() })
             }
-            Some((command, typed)) if TAKE_SESSION.contains(&command.to_lowercase().as_str()) => {
-                let missing = self.sessions_starting_with(typed).next()?.get(typed.len()..)?.to_owned();
+            Some((command, typed)) => {
+                let missing = self.names_starting_with(command, typed).first()?.get(typed.len()..)?.to_owned();
                 Some(Ghost { shown: missing.clone(), typed: missing })
             }
-            Some(_) => None,
         }
     }
 
@@ -78,9 +90,20 @@ impl Completions {
         self.commands.iter().filter(move |(name, _)| name.starts_with(&word))
     }
 
-    fn sessions_starting_with(&self, typed: &str) -> impl Iterator<Item = &String> {
-        let harmless = |name: &String| screen::one_line(name) == *name;
-        self.sessions.iter().filter(move |name| name.starts_with(typed) && harmless(name))
+    /// The names that a command's argument can be, as far as it is typed.
+    fn names_starting_with(&self, command: &str, typed: &str) -> Vec<&String> {
+        let command = command.to_lowercase();
+        let fits = |name: &&String| name.starts_with(typed) && screen::one_line(name) == **name;
+        if TAKE_SESSION.contains(&command.as_str()) {
+            return self.sessions.iter().filter(fits).collect();
+        }
+        match TAKE_POINT.iter().find(|(name, _)| *name == command) {
+            Some((_, kinds)) => {
+                let points = self.points.iter().filter(|(kind, _)| kinds.contains(kind));
+                points.map(|(_, name)| name).filter(fits).collect()
+            }
+            None => Vec::new(),
+        }
     }
 }
 
@@ -188,6 +211,9 @@ mod tests {
             sessions: Arc::new(LazyLock::new(Box::new(|| {
                 vec!["work: 日本".to_owned(), "work two".to_owned(), "evil\u{1b}[2J".to_owned()]
             }))),
+            points: Arc::new(LazyLock::new(Box::new(|| {
+                vec![(Kind::Branch, "side way".to_owned()), (Kind::Checkpoint, "side note".to_owned())]
+            }))),
         }
     }
 
@@ -210,6 +236,14 @@ mod tests {
         assert_eq!(candidates("/switch wo"), (8, vec!["work: 日本".to_owned(), "work two".to_owned()]));
         assert_eq!(candidates("/delete work t").1, ["work two"]);
         assert!(candidates("/quit wo").1.is_empty());
+    }
+
+    #[test]
+    fn tab_completes_branches_and_checkpoints_where_one_is_wanted() {
+        assert_eq!(candidates("/switch-branch si"), (15, vec!["side way".to_owned()]));
+        assert_eq!(candidates("/restore side").1, ["side note"]);
+        assert_eq!(candidates("/rewind s").1, ["side way", "side note"]);
+        assert!(candidates("/checkpoint s").1.is_empty());
     }
 
     #[test]

@@ -8,16 +8,21 @@
     reason = "tests set scenes with plain files and may fail loudly"
 )]
 
+mod branches;
 mod commands;
 mod config;
 mod errors;
+mod export;
+mod files;
 mod import;
+mod keep;
 mod kill;
 mod oneshot;
 mod readme;
 mod repl;
 mod review;
 mod scene;
+mod search;
 mod soak;
 mod support;
 mod terminal;

@@ -1,6 +1,9 @@
 //! The chat as a person has it: typed into a terminal, read from a screen, ended in every way there is.
 
+mod branches;
+mod checkpoints;
 mod commands;
+mod files;
 mod screen;
 mod sessions;
 mod stream;

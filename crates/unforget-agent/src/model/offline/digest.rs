@@ -62,7 +62,7 @@ pub(super) fn of(conversation: &Conversation) -> String {
         .summaries
         .iter()
         .map(String::as_str)
-        .chain(conversation.said.iter().map(|said| said.text.as_str()))
+        .chain(conversation.said.iter().map(|said| quoted(&said.text)))
         .collect();
     let all = everything.join("\n");
     let pieces = pieces(conversation);
@@ -117,12 +117,17 @@ pub(super) fn line<'a>(text: &'a str, lead: &str) -> Option<&'a str> {
 /// What the user said, one piece each; also where a whole conversation was put into one message.
 fn pieces(conversation: &Conversation) -> Vec<String> {
     let mut users: Vec<&str> =
-        conversation.said.iter().filter(|said| said.role == Role::User).map(|said| said.text.as_str()).collect();
+        conversation.said.iter().filter(|said| said.role == Role::User).map(|said| quoted(&said.text)).collect();
     // The order to do this is no part of what is to be done it to.
     if users.len() > 1 && users.last().is_some_and(|text| is_order(text)) {
         users.pop();
     }
     users.into_iter().flat_map(spoken).filter(|piece| !piece.is_empty()).collect()
+}
+
+/// A text up to the end of a conversation that is handed over whole: what follows is what to do with it.
+fn quoted(text: &str) -> &str {
+    text.split_once("</conversation>").map_or(text, |(inside, _)| inside)
 }
 
 fn is_order(text: &str) -> bool {

@@ -17,7 +17,7 @@ use super::{lines_of, transcript};
 
 /// A clock that ticks one second a call, and ids that count up.
 #[derive(Debug, Default)]
-pub(super) struct Ticking {
+pub(crate) struct Ticking {
     time: AtomicU64,
     ids: AtomicU64,
 }

@@ -8,7 +8,7 @@ use unforget_core::store::Entry;
 use super::{Scene, names};
 
 /// A way to break an index, and whether that makes it of no use.
-type Harm = (&'static str, fn(&Path), bool);
+pub(super) type Harm = (&'static str, fn(&Path), bool);
 
 fn overwrite(path: &Path, at: usize, bytes: &[u8]) {
     let mut whole = std::fs::read(path).unwrap();
@@ -17,11 +17,11 @@ fn overwrite(path: &Path, at: usize, bytes: &[u8]) {
     std::fs::write(path, whole).unwrap();
 }
 
-fn sql(path: &Path, text: &str) {
+pub(super) fn sql(path: &Path, text: &str) {
     rusqlite::Connection::open(path).unwrap().execute_batch(text).unwrap();
 }
 
-const HARMS: [Harm; 22] = [
+pub(super) const HARMS: [Harm; 22] = [
     ("X01 0 bytes", |path| std::fs::write(path, b"").unwrap(), false),
     ("X02 cut in the middle", |path| cut(path, 2), true),
     ("cut to one page", |path| shorten(path, 4096), true),
@@ -58,7 +58,7 @@ fn cut(path: &Path, part: u64) {
 }
 
 /// Everything in one file, as after a clean end.
-fn settle(scene: &Scene) {
+pub(super) fn settle(scene: &Scene) {
     let path = scene.home.join("index.sqlite");
     sql(&path, "PRAGMA wal_checkpoint(TRUNCATE)");
 }

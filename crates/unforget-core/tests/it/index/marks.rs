@@ -20,7 +20,7 @@ fn a_mark_is_there_before_the_first_append_and_goes_with_a_clean_end() {
     let mut session = scene.catalog().store().open(&entry).unwrap();
     assert_eq!(marks(&scene), Vec::<String>::new(), "opening changes nothing");
     session.save_turn("now", "[]").unwrap();
-    assert_eq!(marks(&scene), [entry.row.id.clone()]);
+    assert_eq!(marks(&scene), vec![entry.row.id.clone()]);
     session.close().unwrap();
     assert_eq!(marks(&scene), Vec::<String>::new());
     assert_eq!(scene.reads(), 0);
@@ -87,7 +87,7 @@ fn one_writers_end_does_not_take_the_next_ones_mark() {
     second.save_turn("two", "[]").unwrap();
     let catalog = scene.catalog();
     catalog.index().unwrap().update(&touched, unforget_core::index::Ending::Closed).unwrap();
-    assert_eq!(marks(&scene), [entry.row.id.clone()], "a late goodbye");
+    assert_eq!(marks(&scene), vec![entry.row.id.clone()], "a late goodbye");
     second.save_turn("three", "[]").unwrap();
     assert_eq!(scene.same()[0].row.turns, 4);
 }

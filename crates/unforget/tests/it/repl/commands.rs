@@ -95,6 +95,9 @@ fn help_lists_every_command_that_is_understood() {
     for name in ["new", "sessions", "switch", "history", "context", "compact", "undo-compact", "pin", "retry", "copy"] {
         assert!(help.contains(&format!("/{name} ")), "{name} is not in the help:\n{help}");
     }
+    for name in ["undo", "redo", "rewind", "branch", "switch-branch", "tree", "fork", "checkpoint", "restore"] {
+        assert!(help.contains(&format!("/{name} ")), "{name} is not in the help:\n{help}");
+    }
     for name in ["title", "model", "delete", "undelete", "tools", "quit", "help"] {
         assert!(help.contains(&format!("/{name} ")), "{name} is not in the help:\n{help}");
     }

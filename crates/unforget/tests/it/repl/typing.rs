@@ -6,12 +6,12 @@ use crate::terminal::{ENTER, LEFT, TAB, UP};
 #[test]
 fn tab_completes_a_command() {
     let mut terminal = Scene::offline().chat();
-    terminal.keys("/sw");
+    terminal.keys("/del");
     terminal.keys(TAB);
     // What the command takes stands behind it as a ghost.
-    terminal.wait_for("> /switch <session>");
+    terminal.wait_for("> /delete <session>");
     terminal.keys("nothing-like-it");
-    terminal.wait_for_last_row("[main:cli:user] > /switch nothing-like-it");
+    terminal.wait_for_last_row("[main:cli:user] > /delete nothing-like-it");
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! The books of cleaning up: receipts, the lock, when it was done last, and what is still to be looked through.
+//!
+//! A receipt is one line in `trash/receipts.jsonl`. What leaves the trash for good is written down before it does: a receipt without a deed is a
+//! curiosity, a deed without a receipt would be a session that vanished. A line that a crash cut off stays where it is, and the next one begins on
+//! a line of its own.
+
+use std::io;
+use std::path::Path;
+
+use super::Rules;
+use crate::error::{Error, IoContext as _, Result};
+use crate::layout::{self, AgentDir};
+use crate::medium::{Access, Handle, read_full, read_small, replace_durable, write_full};
+use crate::stamp::{self, SessionId};
+use crate::store::Store;
+
+/// How long after the last time it is done again without being asked.
+const INTERVAL_MS: i64 = 24 * 60 * 60 * 1000;
+/// The longest stamp.
+const MAX_STAMP: u64 = 64;
+
+/// Whether it is time to clean up without being asked; if so, the next time is a day from now.
+///
+/// The stamp is set first: whatever goes wrong then does not go wrong again at every start.
+pub fn due(store: &Store, rules: &Rules) -> Result<bool> {
+    if rules.is_empty() {
+        return Ok(false);
+    }
+    let (path, now_ms) = (layout::gc_stamp(), store.source().now_ms());
+    let last = match read_small(store.medium().as_ref(), &path, MAX_STAMP) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        other => stamp::parse_rfc3339(String::from_utf8_lossy(&other.context("read", &path)?).trim()),
+    };
+    // A stamp from the future was set by a clock that was wrong.
+    if last.is_some_and(|last| last <= now_ms && now_ms.saturating_sub(last) < INTERVAL_MS) {
+        return Ok(false);
+    }
+    create_trash(store)?;
+    let text = format!("{}\n", stamp::rfc3339(now_ms));
+    replace_durable(store.medium().as_ref(), &path, text.as_bytes()).context("write", &path)?;
+    Ok(true)
+}
+
+/// When a session leaves the trash by the rules, in milliseconds since the epoch; `None` if no rule says so.
+pub fn purge_time(store: &Store, dir: &AgentDir, id: &SessionId, rules: &Rules) -> Result<Option<i64>> {
+    let Some(period) = &rules.trash else { return Ok(None) };
+    Ok(super::survey::deleted_ms(store, dir, id)?.and_then(|deleted_ms| period.after(deleted_ms)))
+}
+
+/// Waits for nobody: one process cleans up at a time, until the handle drops.
+pub(super) fn take_turn(store: &Store) -> Result<Box<dyn Handle>> {
+    create_trash(store)?;
+    let path = layout::gc_lock();
+    let file = match store.medium().open(&path, Access::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => store.medium().open(&path, Access::Append),
+        other => other,
+    };
+    let file = file.context("open", &path)?;
+    if file.try_lock().context("lock", &path)? {
+        return Ok(file);
+    }
+    let holder = file.stat().ok().and_then(|stat| store.medium().lock_holder(&stat));
+    Err(Error::Busy { path, holder: holder.unwrap_or_else(|| "another process".to_owned()) })
+}
+
+/// Appends a line to the receipts, durably.
+pub(super) fn write(store: &Store, line: &str) -> Result<()> {
+    let path = layout::receipts();
+    let is_new = matches!(store.medium().stat(&path), Err(error) if error.kind() == io::ErrorKind::NotFound);
+    let mut file = match store.medium().open(&path, if is_new { Access::CreateNew } else { Access::Append }) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => store.medium().open(&path, Access::Append),
+        other => other,
+    }
+    .context("open", &path)?;
+    let len = file.stat().context("look at", &path)?.len;
+    let mut last = [b'\n'];
+    if len > 0 {
+        read_full(file.as_ref(), &mut last, len - 1).context("read", &path)?;
+    }
+    let text = format!("{}{line}\n", if last == [b'\n'] { "" } else { "\n" });
+    write_full(file.as_mut(), text.as_bytes()).and_then(|()| file.sync_data()).context("write", &path)?;
+    if is_new {
+        store.medium().sync_dir(Path::new(layout::TRASH)).context("sync", Path::new(layout::TRASH))?;
+    }
+    Ok(())
+}
+
+/// Remembers, also over a crash, that payloads have to be looked through.
+pub(super) fn owe_payloads(store: &Store) -> Result<()> {
+    let path = layout::payloads_due();
+    if owes_payloads(store) {
+        return Ok(());
+    }
+    replace_durable(store.medium().as_ref(), &path, b"").context("write", &path)
+}
+
+/// Whether payloads have to be looked through.
+pub(super) fn owes_payloads(store: &Store) -> bool {
+    store.medium().stat(&layout::payloads_due()).is_ok()
+}
+
+/// Payloads were looked through.
+pub(super) fn payloads_done(store: &Store) -> Result<()> {
+    let path = layout::payloads_due();
+    match store.medium().remove(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove", &path),
+        _ => Ok(()),
+    }
+}
+
+fn create_trash(store: &Store) -> Result<()> {
+    let trash = Path::new(layout::TRASH);
+    store.medium().create_dir(trash).context("create", trash)
+}

@@ -1,0 +1,67 @@
+//! `/checkpoint`, `/checkpoints` and `/restore`: names for where a conversation is, and the way back to them.
+//!
+//! A checkpoint is a `label` record: it costs a line and holds for ever. Restoring moves the head there, and what is sent
+//! next is, byte for byte, what would have been sent then. With `--files` the files that the tools changed come along.
+
+use unforget_core::record::Draft;
+use unforget_core::tree::{Kind, Spot};
+
+use super::super::Chat;
+use super::branch::{go, tree_of};
+use super::files::{Went, Words, keep_files, restore_files};
+use super::say;
+use crate::commands::{checkpoint, files, point};
+use crate::editor::Editor;
+use crate::failure::{Failure, Result};
+
+/// Names the step that the conversation is at.
+pub(super) fn set(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
+    let words = Words::of(argument).checked()?;
+    if words.rest.is_empty() {
+        return Err(Failure::usage("what is it called? /checkpoint <name> [--files]")
+            .hint("/checkpoints lists those there are"));
+    }
+    let name = point::new_name(&words.rest)?;
+    let tree = tree_of(chat)?;
+    if tree.head().is_none() {
+        return Err(Failure::usage("nothing was said yet"));
+    }
+    if tree.label(name).is_some_and(|label| label.kind == Kind::Branch) {
+        return Err(Failure::usage(format!("`{name}` is a branch")).hint("choose another name"));
+    }
+    if words.files {
+        keep_files(chat)?;
+    }
+    // Keeping files takes steps of its own.
+    let Some(head) = chat.session.head() else { return Err(Failure::usage("nothing was said yet")) };
+    chat.session.append(&[Draft::label(Some(head), name).raw("now", "true")])?;
+    say(&format!("Set: {}.", checkpoint::given(&tree, name, head)))?;
+    let files = if words.files { " --files" } else { "" };
+    say(&format!("/restore {name}{files} comes back to it."))
+}
+
+/// Lists the checkpoints.
+pub(super) fn list(chat: &Chat<'_>) -> Result<()> {
+    let now_ms = chat.context.store.source().now_ms();
+    checkpoint::lines(&tree_of(chat)?, now_ms).iter().try_for_each(|line| say(line))
+}
+
+/// Goes back to a checkpoint.
+pub(super) fn restore(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> Result<()> {
+    let words = Words::of(argument).checked()?;
+    if words.rest.is_empty() {
+        return Err(Failure::usage("which one? /restore <name> [--files]").hint("/checkpoints lists them"));
+    }
+    let tree = tree_of(chat)?;
+    let label = point::named(&tree, &words.rest, Kind::Checkpoint)?;
+    // Files first: a crash in between leaves the conversation where it is, and the same command finishes both.
+    if words.files {
+        let at = files::record(&chat.session.reader()?, &label.name)?;
+        if restore_files(chat, editor, at, words.options)? == Went::Nowhere {
+            return Ok(());
+        }
+    }
+    let tree = tree_of(chat)?;
+    let branch = label.to.and_then(|n| tree.branch_at(n)).map(str::to_owned);
+    go(chat, &tree, &Spot { head: label.to, branch }, "restore")
+}

@@ -1,0 +1,235 @@
+//! `search`: what was said, in any session.
+//!
+//! What a search means is the core's; here are the words of the person, the threads, and the output: hits by session, each with
+//! its record, so that `show --at` leads there. Files are read by as many threads as there are processors: the core starts none.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anstyle::{AnsiColor, Style};
+use unforget_core::catalog::Way;
+use unforget_core::mask::mask;
+use unforget_core::search::snippet::COLUMNS;
+use unforget_core::search::{
+    self, Answer, Filter, Found, Hit, Place, Query, QueryError, Request, Role, Snippet, Trash,
+};
+use unforget_core::{json, stamp};
+
+use crate::cli::Search;
+use crate::commands::Context;
+use crate::failure::{Failure, Outcome, Result};
+use crate::when::{self, Edge};
+use crate::{progress, screen};
+
+/// Most threads that read files.
+const MAX_THREADS: usize = 8;
+/// Fewest sessions that a thread is worth.
+const SHARE: usize = 64;
+/// How long a search may go on learning after its answer.
+const LEARNING: Duration = Duration::from_millis(300);
+/// How many hits `/search` shows.
+const IN_CHAT: usize = 10;
+/// Columns before a snippet.
+const INDENT: usize = 6;
+/// A snippet is at least this wide.
+const NARROWEST: usize = 30;
+
+pub(crate) fn run(context: &Context, args: &Search) -> Result<Outcome> {
+    let text = args.words.join(" ");
+    let request = Request { query: query(&text)?, filter: filter(context, args)?, limit: args.limit };
+    let way = if args.scan { Way::Scan } else { Way::Index };
+    let answer = look(context, &request, way)?;
+    let mut out = anstream::stdout().lock();
+    if context.json {
+        for hit in &answer.hits {
+            let line = hit_json(hit, &snippet(context, hit, &request.query, COLUMNS)?);
+            screen::write_stored(&mut out, line.as_bytes())?;
+        }
+    } else {
+        print(context, &mut out, &request.query, &answer)?;
+        if let Some(hit) = answer.hits.iter().find(|hit| !hit.place.is_trashed) {
+            writeln!(out, "\nA record and what is around it: unforget show {} --at {}", hit.place.id, hit.n)?;
+        } else if let Some(hit) = answer.hits.first() {
+            writeln!(out, "\nBring it back from the trash: unforget undelete {}", hit.place.id)?;
+        }
+    }
+    drop(out);
+    learn(context);
+    Ok(if answer.hits.is_empty() { Outcome::Nothing } else { Outcome::Done })
+}
+
+/// Takes in some of the words that the index lacks, now that the answer is out: the next search will be faster.
+fn learn(context: &Context) {
+    let begun = Instant::now();
+    if let Some(index) = context.catalog.index() {
+        match index.take_in_words(&mut |_, _| begun.elapsed() < LEARNING) {
+            // What cannot be kept is scanned again.
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// `/search` of the chat.
+pub(crate) fn in_chat(context: &Context, text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Err(Failure::usage("what for? /search <words, \"a phrase\", begin*, this OR that, -without>"));
+    }
+    let request = Request { query: query(text)?, filter: Filter::default(), limit: IN_CHAT };
+    let answer = look(context, &request, Way::Index)?;
+    let mut out = anstream::stdout().lock();
+    print(context, &mut out, &request.query, &answer)?;
+    if let Some(hit) = answer.hits.iter().find(|hit| !hit.place.is_trashed) {
+        writeln!(out, "\n  Go on there: /switch {}", hit.place.id)?;
+    }
+    Ok(())
+}
+
+fn query(text: &str) -> Result<Query> {
+    Query::parse(text).map_err(|QueryError { what, at, hint }| {
+        let place = if at > 0 { format!(" (at `{}`)", text.get(at..).unwrap_or_default()) } else { String::new() };
+        Failure::usage(format!("{what}{place}")).hint(hint)
+    })
+}
+
+fn filter(context: &Context, args: &Search) -> Result<Filter> {
+    let now_ms = context.store.source().now_ms();
+    let time = |text: &Option<String>, edge| text.as_deref().map(|text| when::parse(text, now_ms, edge)).transpose();
+    let key = args.key.as_deref().map(|key| key.parse().map_err(unforget_core::Error::from)).transpose()?;
+    Ok(Filter {
+        agent: args.agent.clone(),
+        channel: args.channel.clone(),
+        peer: args.peer.clone(),
+        key,
+        since_ms: time(&args.since, Edge::Begin)?,
+        until_ms: time(&args.until, Edge::End)?,
+        roles: args.role.iter().filter_map(|name| Role::parse(name)).collect(),
+        tool: args.tool.clone(),
+        trash: if args.no_trash { Trash::LeftOut } else { Trash::Searched },
+    })
+}
+
+/// The answer, from the index as far as it goes.
+fn look(context: &Context, request: &Request, way: Way) -> Result<Answer> {
+    let progress = progress::Progress::new("searching");
+    let scan = |places: &[Place]| scan(context, places, request, &progress);
+    let answer = context.catalog.search(request, way, &scan, &mut |_, _| progress.step())?;
+    drop(progress);
+    context.tell_notes(&answer.notes)?;
+    let answer = answer.value;
+    for (path, why) in &answer.unreadable {
+        context.tell(&format!("note: {} was not searched: {why}", path.display()))?;
+    }
+    Ok(answer)
+}
+
+/// Reads transcripts, by several threads if there are many.
+fn scan(context: &Context, places: &[Place], request: &Request, progress: &progress::Progress) -> Found {
+    let next = AtomicUsize::new(0);
+    // Each thread takes the next session that nobody has taken: long ones do not hold up the others.
+    let share = || {
+        let take = || places.get(next.fetch_add(1, Ordering::Relaxed)).inspect(|_: &&Place| progress.step());
+        search::scan(&context.store, std::iter::from_fn(take), request)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_THREADS);
+    let threads = threads.min(places.len() / SHARE + 1);
+    let mut found = Found::default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(share)).collect();
+        found.add(share());
+        for other in others {
+            match other.join() {
+                Ok(part) => found.add(part),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    found
+}
+
+/// The words around a hit; nothing if the record went away meanwhile.
+fn snippet(context: &Context, hit: &Hit, query: &Query, columns: usize) -> Result<Snippet> {
+    Ok(search::snippet(&context.store, hit, query, columns)?.unwrap_or_default())
+}
+
+/// The hits by session: the session of the best one first, and in it the records in their order.
+fn print(context: &Context, out: &mut impl Write, query: &Query, answer: &Answer) -> Result<()> {
+    if answer.hits.is_empty() {
+        return context.tell("nothing was found");
+    }
+    let columns =
+        screen::columns().map_or(COLUMNS, |columns| columns.saturating_sub(INDENT + 1).clamp(NARROWEST, COLUMNS));
+    let mut groups: Vec<Vec<&Hit>> = Vec::new();
+    let mut known: HashMap<&Place, usize> = HashMap::new();
+    for hit in &answer.hits {
+        let group = *known.entry(&hit.place).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(hit);
+    }
+    let (bold, dim, yellow) = (Style::new().bold(), Style::new().dimmed(), AnsiColor::Yellow.on_default());
+    for (number, group) in groups.iter_mut().enumerate() {
+        let Some(first) = group.first() else { continue };
+        let title = screen::one_line(&mask(first.title.as_deref().unwrap_or("(no title)")));
+        let key = screen::one_line(first.key.as_deref().unwrap_or("-"));
+        let newest = group.iter().map(|hit| hit.at_ms).max().filter(|ms| *ms > 0);
+        let ago = screen::ago(newest, context.store.source().now_ms());
+        let trash = if first.place.is_trashed { format!("  {yellow}(trash){yellow:#}") } else { String::new() };
+        if number > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{bold}{title}{bold:#}  {dim}{key}  {ago}  {}{dim:#}{trash}", first.place.id)?;
+        group.sort_by_key(|hit| (hit.n, hit.role));
+        for hit in group.iter() {
+            let tool = hit.tool.as_deref().map_or(String::new(), |tool| format!(" {}", screen::one_line(tool)));
+            let left = if hit.is_abandoned { format!("  {yellow}(abandoned branch){yellow:#}") } else { String::new() };
+            writeln!(out, "{dim}{:>4}{dim:#} {}{tool}{left}", hit.n, hit.role.name())?;
+            writeln!(out, "     {}", highlighted(&snippet(context, hit, query, columns)?))?;
+        }
+    }
+    if answer.more {
+        writeln!(out, "\n{dim}(there is more: say more words, or see `unforget search --limit`){dim:#}")?;
+    }
+    Ok(())
+}
+
+/// A snippet for a terminal, made safe piece by piece.
+fn highlighted(snippet: &Snippet) -> String {
+    let red = AnsiColor::Red.on_default().bold();
+    let mut shown = String::new();
+    let mut at = 0;
+    for mark in &snippet.marks {
+        let (before, inside) = (snippet.text.get(at..mark.start), snippet.text.get(mark.clone()));
+        let (Some(before), Some(inside)) = (before, inside) else { continue };
+        shown.push_str(&screen::safe(before));
+        shown.push_str(&format!("{red}{}{red:#}", screen::safe(inside)));
+        at = mark.end;
+    }
+    shown.push_str(&screen::safe(snippet.text.get(at..).unwrap_or_default()));
+    shown
+}
+
+fn hit_json(hit: &Hit, snippet: &Snippet) -> String {
+    let text = |text: Option<&str>| text.map_or("null".to_owned(), json::quote);
+    let at = Some(hit.at_ms).filter(|ms| *ms > 0).map(stamp::rfc3339);
+    let marks: Vec<String> = snippet.marks.iter().map(|mark| format!("[{},{}]", mark.start, mark.end)).collect();
+    format!(
+        "{{\"session\":{},\"key\":{},\"title\":{},\"n\":{},\"offset\":{},\"at\":{},\"role\":\"{}\",\"tool\":{},\
+         \"trashed\":{},\"abandoned\":{},\"tokens\":{},\"snippet\":{},\"marks\":[{}]}}\n",
+        json::quote(hit.place.id.as_str()),
+        text(hit.key.as_deref()),
+        text(hit.title.as_deref().map(mask).as_deref()),
+        hit.n,
+        hit.offset,
+        text(at.as_deref()),
+        hit.role.name(),
+        text(hit.tool.as_deref()),
+        hit.place.is_trashed,
+        hit.is_abandoned,
+        hit.len,
+        json::quote(&snippet.text),
+        marks.join(",")
+    )
+}

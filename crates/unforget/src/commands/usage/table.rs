@@ -1,0 +1,253 @@
+//! The table of `usage`: numbers that fit the terminal, and a bar beside them.
+
+use std::io::Write;
+
+use unforget_core::json::quote;
+use unforget_core::usage::Line;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Row, Sums};
+use crate::cli::By;
+use crate::failure::Result;
+use crate::screen;
+
+/// Fewest and most columns of the bar.
+const LEAST_BAR: usize = 8;
+const MOST_BAR: usize = 30;
+/// Widest name of a row on a terminal.
+const MOST_NAME: usize = 40;
+/// Eighths of a column.
+const BLOCKS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// `12,345`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `12.3k`, `4.6M`.
+fn short(number: u64) -> String {
+    const UNITS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
+    let mut value = number as f64;
+    let mut unit = "";
+    for next in UNITS {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1000.0;
+        unit = next;
+    }
+    if unit.is_empty() { number.to_string() } else { format!("{value:.1}{unit}") }
+}
+
+/// Prints the rows with a total.
+pub(crate) fn print(out: &mut impl Write, sums: &Sums, by: By) -> Result<()> {
+    if sums.rows.is_empty() {
+        writeln!(out, "Nothing was used in that time.")?;
+        return Ok(());
+    }
+    for line in lines(sums, by, screen::columns()) {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(rate) = hit_rate(&sums.total.line) {
+        writeln!(out, "Cache: {rate} of what was sent was read from it.")?;
+    }
+    Ok(())
+}
+
+/// The lines of the table for a terminal of that many columns; none for a pipe, which gets everything and no bar.
+fn lines(sums: &Sums, by: By, columns: Option<usize>) -> Vec<String> {
+    let rows = ordered(sums, by);
+    let name_of = |name: &str, row: &Row| {
+        let name = match &row.session {
+            Some((_, title, trashed)) => {
+                let trash = if *trashed { " (trash)" } else { "" };
+                format!("{} {}{trash}", name.chars().take(13).collect::<String>(), title)
+            }
+            None => name.to_owned(),
+        };
+        let name = screen::one_line(&name);
+        if columns.is_some() { screen::fit(&name, MOST_NAME) } else { name }
+    };
+    let head = match by {
+        By::Day => "DAY",
+        By::Week => "WEEK",
+        By::Month => "MONTH",
+        By::Model => "MODEL",
+        By::Agent => "AGENT",
+        By::Session => "SESSION",
+    };
+    let table = |number: fn(u64) -> String| {
+        let heads = [head, "TURNS", "CALLS", "TOOLS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"];
+        let mut cells = vec![heads.map(str::to_owned)];
+        cells.extend(rows.iter().map(|(name, row)| cells_of(name_of(name, row), row, number)));
+        cells.push(cells_of("total".to_owned(), &sums.total, number));
+        let width = |column: usize| cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0);
+        let widths: [usize; 9] = std::array::from_fn(width);
+        (cells, widths, widths.iter().sum::<usize>() + 2 * (widths.len() - 1))
+    };
+    let full = table(grouped);
+    let (cells, widths, used) = match columns {
+        Some(columns) if full.2 > columns => table(short),
+        _ => full,
+    };
+    let room = columns.map_or(0, |columns| columns.saturating_sub(used + 2)).min(MOST_BAR);
+    let weight = |row: &Row| {
+        if sums.total.cost.picodollars > 0 { row.cost.picodollars } else { u128::from(row.line.tokens.total()) }
+    };
+    let most = rows.iter().map(|(_, row)| weight(row)).max().unwrap_or(0);
+    let (dim, bold, cyan) =
+        (anstyle::Style::new().dimmed(), anstyle::Style::new().bold(), anstyle::AnsiColor::Cyan.on_default());
+    let last = cells.len() - 1;
+    cells
+        .iter()
+        .enumerate()
+        .map(|(index, cells)| {
+            let mut line = screen::pad(&cells[0], widths[0]);
+            for (cell, width) in cells.iter().zip(widths).skip(1) {
+                line.push_str(&format!("  {}{cell}", " ".repeat(width.saturating_sub(cell.width()))));
+            }
+            match index {
+                0 => format!("{dim}{line}{dim:#}"),
+                _ if index == last => format!("{bold}{line}{bold:#}"),
+                _ if room < LEAST_BAR => line,
+                _ => {
+                    let bar = bar(weight(rows[index - 1].1), most, room);
+                    format!("{line}  {cyan}{bar}{cyan:#}").trim_end().to_owned()
+                }
+            }
+        })
+        .collect()
+}
+
+fn cells_of(name: String, row: &Row, number: fn(u64) -> String) -> [String; 9] {
+    let Line { tokens, calls, turns, tools, .. } = row.line;
+    let numbers = [turns, calls, tools, tokens.input, tokens.output, tokens.cache_write, tokens.cache_read].map(number);
+    let [a, b, c, d, e, f, g] = numbers;
+    [name, a, b, c, d, e, f, g, row.cost.shown()]
+}
+
+/// A bar of blocks; something is never nothing.
+fn bar(value: u128, most: u128, columns: usize) -> String {
+    if value == 0 || most == 0 {
+        return String::new();
+    }
+    let eighths = (value.saturating_mul(columns as u128 * 8) / most).max(1);
+    let eighths = usize::try_from(eighths).unwrap_or(columns * 8).min(columns * 8);
+    format!("{}{}", "█".repeat(eighths / 8), BLOCKS[eighths % 8])
+}
+
+/// Times in order; everything else by cost, then by tokens.
+fn ordered(sums: &Sums, by: By) -> Vec<(&String, &Row)> {
+    let mut rows: Vec<(&String, &Row)> = sums.rows.iter().collect();
+    if matches!(by, By::Model | By::Agent | By::Session) {
+        let weight = |row: &Row| (row.cost.picodollars, row.line.tokens.total());
+        rows.sort_by(|a, b| weight(b.1).cmp(&weight(a.1)).then_with(|| a.0.cmp(b.0)));
+    }
+    rows
+}
+
+/// `83%`; nothing if nothing was sent.
+pub(crate) fn hit_rate(line: &Line) -> Option<String> {
+    let (read, all) = (u128::from(line.tokens.cache_read), u128::from(line.tokens.prompt()));
+    (all > 0).then(|| format!("{}%", read * 100 / all))
+}
+
+/// Prints the rows and a total, one object a line.
+pub(crate) fn json(out: &mut impl Write, sums: &Sums, by: By) -> Result<()> {
+    let name = match by {
+        By::Day => "day",
+        By::Week => "week",
+        By::Month => "month",
+        By::Model => "model",
+        By::Agent => "agent",
+        By::Session => "session",
+    };
+    for (value, row) in ordered(sums, by) {
+        let session = row.session.as_ref().map_or(String::new(), |(key, title, trashed)| {
+            format!(",\"key\":{},\"title\":{},\"trashed\":{trashed}", quote(key), quote(title))
+        });
+        writeln!(out, "{{\"{name}\":{}{session},{}}}", quote(value), numbers(row))?;
+    }
+    writeln!(out, "{{\"total\":true,{}}}", numbers(&sums.total))?;
+    Ok(())
+}
+
+fn numbers(row: &Row) -> String {
+    let Line { tokens, calls, turns, tools, .. } = row.line;
+    format!(
+        "\"turns\":{turns},\"calls\":{calls},\"tools\":{tools},\"input\":{},\"output\":{},\"cache_write\":{},\"cache_read\":{},\"cost_usd\":{},\"unpriced_tokens\":{}",
+        tokens.input,
+        tokens.output,
+        tokens.cache_write,
+        tokens.cache_read,
+        row.cost.json(),
+        row.cost.unpriced
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use unforget_core::usage::Tokens;
+
+    use super::*;
+    use crate::prices::Cost;
+
+    fn row(input: u64, dollars: u128) -> Row {
+        let tokens = Tokens { input, cache_read: input, ..Tokens::default() };
+        let cost = Cost { picodollars: dollars * 1_000_000_000_000, unpriced: 0 };
+        Row { line: Line { tokens, calls: 2, ..Line::default() }, cost, session: None }
+    }
+
+    fn sums() -> Sums {
+        let rows = [("2026-01-01".to_owned(), row(1_234_567, 1)), ("2026-01-02".to_owned(), row(1000, 4))];
+        Sums { rows: rows.into(), total: row(1_235_567, 5), ..Sums::default() }
+    }
+
+    fn plain(columns: Option<usize>, by: By) -> Vec<String> {
+        lines(&sums(), by, columns).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
+    }
+
+    #[test]
+    fn a_pipe_gets_all_digits_and_no_bar() {
+        assert_eq!(
+            plain(None, By::Day),
+            [
+                "DAY         TURNS  CALLS  TOOLS      INPUT  OUTPUT  CACHE WRITE  CACHE READ   COST",
+                "2026-01-01      0      2      0  1,234,567       0            0   1,234,567  $1.00",
+                "2026-01-02      0      2      0      1,000       0            0       1,000  $4.00",
+                "total           0      2      0  1,235,567       0            0   1,235,567  $5.00",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_terminal_gets_a_bar_as_far_as_there_is_room() {
+        let wide = plain(Some(100), By::Day);
+        assert!(wide[1].ends_with("  ████") && wide[2].ends_with(&"█".repeat(16)), "{wide:?}");
+        assert!(wide.iter().all(|line| line.width() <= 100));
+        let narrow = plain(Some(78), By::Day);
+        assert!(narrow[1].contains("1.2M") && narrow.iter().all(|line| line.width() <= 78), "{narrow:?}");
+    }
+
+    #[test]
+    fn what_is_no_time_is_ordered_by_cost() {
+        let lines = plain(None, By::Model);
+        assert!(lines[1].starts_with("2026-01-02") && lines[2].starts_with("2026-01-01"), "{lines:?}");
+    }
+
+    #[test]
+    fn numbers_are_short_and_a_little_is_not_nothing() {
+        assert_eq!([short(999), short(1000), short(999_999), short(u64::MAX)], ["999", "1.0k", "1.0M", "18.4E"]);
+        assert_eq!([grouped(0), grouped(999), grouped(1_000_000)], ["0", "999", "1,000,000"]);
+        assert_eq!([bar(1, 1_000_000, 10), bar(0, 5, 10), bar(5, 5, 3)], ["▏", "", "███"]);
+        assert_eq!(hit_rate(&row(50, 0).line).as_deref(), Some("50%"));
+    }
+}
