@@ -59,7 +59,23 @@ fn workspace() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
+/// The official client that the stand-in of AgentCore is tried with.
+fn boto3() -> Result {
+    let place = workspace().join("target/tools/boto3");
+    if place.join("boto3").exists() {
+        return Ok(());
+    }
+    let has_pip = Command::new("python3").args(["-m", "pip", "--version"]).stdout(Stdio::null()).status();
+    if !has_pip.is_ok_and(|status| status.success()) {
+        run(Command::new("apt-get").args(["install", "--yes", "python3-pip"]))?;
+    }
+    run(Command::new("python3").args(["-m", "pip", "install", "--quiet", "--target"]).arg(place).arg("boto3==1.44.0"))
+}
+
 fn test() -> Result {
+    servers()?;
+    moto()?;
+    boto3()?;
     let counts = counted(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
     // Pulling the plug takes loop devices and root; where a machine has neither, the simulated power cuts have to do.
     match powerloss::possible() {
@@ -68,6 +84,47 @@ fn test() -> Result {
     }
     println!("{} passed, {} failed", counts.0, counts.1);
     Ok(())
+}
+
+/// A PostgreSQL server and a pooler, which the tests start by themselves.
+fn servers() -> Result {
+    let is_there = |program: &str| {
+        let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let path = env::var_os("PATH").unwrap_or_default();
+        let mut places: Vec<PathBuf> = env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).collect();
+        places.extend(installed.map(|version| version.path().join("bin")));
+        places.iter().any(|place| place.join(program).exists())
+    };
+    let needed = [("initdb", "postgresql"), ("pgbouncer", "pgbouncer")];
+    let missing: Vec<&str> =
+        needed.into_iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let install = |arguments: &[&str]| {
+        // No service is to be started by this: tests start their own.
+        run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1"))
+    };
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(&missing);
+    install(&["update"]).and_then(|()| install(&arguments)).map_err(|error| {
+        format!("the tests need {} and could not install it ({error}): please do", missing.join(" and "))
+    })
+}
+
+/// A real implementation of S3 for the tests, which start it themselves.
+fn moto() -> Result {
+    const PACKAGE: &str = "moto[s3,server]==5.2.5";
+    let tools = workspace().join("target/tools");
+    let (place, half) = (tools.join("moto"), tools.join("moto.half"));
+    if place.exists() {
+        return Ok(());
+    }
+    let mut install = Command::new("python3");
+    let quiet = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--upgrade"];
+    install.args(["-m", "pip", "install"]).args(quiet).arg("--target");
+    run(install.arg(&half).arg(PACKAGE))?;
+    std::fs::rename(&half, &place).map_err(|error| format!("{}: {error}", place.display()))
 }
 
 /// The store first, then a turn on it; the latter also starts the program, which a bench does not build by itself.

@@ -28,7 +28,7 @@ pub const FULL: &str = "full";
 /// What was and what is in a file of the workspace, in `file` records: kept outside of the line like `full`.
 pub const FILE_PAYLOADS: [&str; 2] = ["before", "after"];
 /// The largest blob that is read back.
-const MAX_BLOB: u64 = 1 << 30;
+pub const MAX_BLOB: u64 = 1 << 30;
 /// How much of a payload stays in the line.
 const PREVIEW_CHARS: usize = 200;
 

@@ -85,14 +85,20 @@ impl Catalog {
         by_files: impl FnOnce(&mut dyn FnMut(&Path, u64), &mut Notes) -> Result<T>,
     ) -> Result<T> {
         let Some(index) = &self.index else { return by_files(progress, notes) };
+        let found = std::cell::Cell::new(None);
         let mut attempt = |progress: &mut dyn FnMut(&Path, u64), notes: &mut Notes| -> Asked<T> {
             for _ in 0..ATTEMPTS {
-                let before = index.identity()?;
-                let mut caught = index.catch_up(&self.store, depth, progress)?;
+                found.set(index.identity()?);
+                let before = index.birth()?;
+                // If someone deleted it meanwhile, another one was asked than was brought up to date.
+                let is_same = || index.birth().is_ok_and(|birth| birth == before);
+                let mut caught = match index.catch_up(&self.store, depth, progress) {
+                    Err(Trouble::Busy) if !is_same() => continue,
+                    other => other?,
+                };
                 let answer = by_index(index, &mut caught);
                 notes.add(caught);
-                // If someone deleted it meanwhile, another one was asked than was brought up to date.
-                if answer.is_err() || before == index.identity()? {
+                if answer.is_err() || is_same() {
                     return answer;
                 }
             }
@@ -102,7 +108,7 @@ impl Catalog {
             Ok(answer) => return Ok(answer),
             Err(Trouble::Unusable(why)) => {
                 notes.unusable.push((PathBuf::from(crate::layout::INDEX), why));
-                if index.set_aside().is_ok()
+                if index.replace(found.get()).is_ok()
                     && let Ok(answer) = attempt(progress, notes)
                 {
                     return Ok(answer);
@@ -226,6 +232,30 @@ impl Catalog {
             },
         )?;
         Ok(Answer { value, notes })
+    }
+
+    /// The current session of a key, and the sessions of which nobody knows whose they are.
+    pub(crate) fn about(&self, key: &Key) -> Result<Vec<Entry>> {
+        let name = key.to_string();
+        self.ask(
+            Depth::Changed,
+            &mut Notes::default(),
+            &mut |_, _| {},
+            |index, caught| {
+                let mut found = index.current_of_key(&name)?;
+                for _ in 1..ATTEMPTS {
+                    let stale: Vec<_> = found.iter().filter(|indexed| !index.is_current(indexed)).collect();
+                    if stale.is_empty() {
+                        break;
+                    }
+                    index.look_again(stale.into_iter(), caught)?;
+                    found = index.current_of_key(&name)?;
+                }
+                let current = found.into_iter().map(|indexed| indexed.entry);
+                Ok(current.chain(index.unreadable()?).collect())
+            },
+            |progress, notes| self.by_files(Place::Agents, progress, notes),
+        )
     }
 
     /// Writes the snapshots that are out of date; without an index there is nothing that knows which.

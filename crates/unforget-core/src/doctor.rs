@@ -1,7 +1,7 @@
 //! A look at everything in a store, read-only unless told otherwise.
 //!
 //! What can be put right without losing a byte is: torn tails are sealed, lost headers written again, snapshots
-//! rebuilt, permissions tightened, leftovers of crashed writers removed. Damage inside a transcript is reported with its place and
+//! rebuilt, permissions tightened, leftovers of crashed writers removed, payloads that a clean-up left aside brought back, an index that is wrong put aside. Damage inside a transcript is reported with its place and
 //! stays as it is: the file is never rewritten, and what is left of it is read all the same.
 
 use std::io;
@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 
 use crate::blob::{BlobRef, references};
 use crate::error::{Error, IoContext as _, Result};
+use crate::index::Trouble;
 use crate::layout;
 use crate::medium::{FileKind, TEMPORARY};
 use crate::reader::LogReader;
 use crate::record::Body;
 use crate::report::{NoteKind, Report};
+use crate::retention;
 use crate::scan::Scanner;
 use crate::store::{Entry, Store};
 use crate::summary::State;
@@ -93,13 +95,38 @@ pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Re
     {
         diagnosis.add("sessions.json", error, "the list works without it; check who may write there", false);
     }
+    let brought_back = match mode {
+        Mode::Look => 0,
+        // Whoever cleans up just now does it.
+        Mode::Fix => retention::bring_back_payloads(store).unwrap_or(0),
+    };
+    if brought_back > 0 {
+        let problem = format!("{brought_back} payloads that an interrupted clean-up had moved aside are back");
+        diagnosis.add(layout::BLOBS, problem, "", true);
+    }
     for entry in listing.entries.iter().chain(&store.deleted()?) {
         diagnosis.sessions += 1;
         session(store, mode, entry, &mut diagnosis, &mut progress)?;
     }
     blobs(store, &mut diagnosis, &mut progress)?;
     leftovers(store, mode, Path::new(""), &mut diagnosis)?;
+    index(store, mode, &mut diagnosis);
     Ok(diagnosis)
+}
+
+/// The index is a cache: one that is wrong is put aside, and the next question builds another.
+fn index(store: &Store, mode: Mode, diagnosis: &mut Diagnosis) {
+    let Some(index) = store.index() else { return };
+    let problems = match index.examine(store) {
+        Ok(problems) => problems,
+        Err(Trouble::Absent | Trouble::Busy) => return,
+        Err(trouble) => vec![trouble.to_string()],
+    };
+    let Some(first) = problems.first() else { return };
+    let more = if problems.len() > 1 { format!(" (and {} more)", problems.len() - 1) } else { String::new() };
+    let fixed = mode == Mode::Fix && index.set_aside().is_ok();
+    let advice = "`unforget index --rebuild` builds it anew from the transcripts, which it does not touch";
+    diagnosis.add(layout::INDEX, format!("the index is wrong: {first}{more}"), advice, fixed);
 }
 
 fn permissions(store: &Store, mode: Mode, path: &Path, wanted: u32, diagnosis: &mut Diagnosis) -> Result<()> {
@@ -250,6 +277,11 @@ fn blobs(store: &Store, diagnosis: &mut Diagnosis, progress: &mut impl FnMut(&Pa
 fn leftovers(store: &Store, mode: Mode, within: &Path, diagnosis: &mut Diagnosis) -> Result<()> {
     for path in files(store, within)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.ends_with(retention::ASIDE) {
+            let problem = "a payload that a clean-up was about to remove when it was interrupted";
+            diagnosis.add(path.display(), problem, "`--fix` or the next `unforget gc` brings it back", false);
+            continue;
+        }
         let Ok(stat) = store.medium().stat(&path) else { continue };
         let age_ms = store.source().now_ms() - stat.modified_ns / 1_000_000;
         if name.contains(TEMPORARY) && age_ms > LEFTOVER_MS {

@@ -102,8 +102,8 @@ struct Copy {
 }
 
 /// A record that is said again.
-struct Again {
-    draft: Draft,
+pub(crate) struct Again {
+    pub(crate) draft: Draft,
     /// Where it refers to payloads.
     pointers: Vec<String>,
     /// The line of a tutorial's record. What it means depends on its version, so it stays as it is.
@@ -174,56 +174,57 @@ impl Copy {
         let mut end = End::default();
         let mut text = encode_next(&mut end, header, &[], now_ms)?;
         for again in &self.records {
-            let draft = self.led(&again.draft, end.next);
-            let Some(raw) = &again.foreign else {
-                text.push_str(&encode_next(&mut end, &draft, &again.pointers, now_ms)?);
-                continue;
-            };
-            let line = if draft == again.draft { format!("{raw}\n") } else { foreign_line(&draft) };
-            if line.len() > MAX_LINE {
-                return Err(Error::Invalid(format!("a record of {} bytes is too long", line.len())));
-            }
-            text.push_str(&line);
-            end = End { next: end.next + 1, head: Some(end.next), crc: 0 };
+            text.push_str(&again.encode(&mut end, |n| self.numbers.get(&n).copied(), now_ms)?);
         }
         let head = Draft::head(end.head, "fork");
         text.push_str(&encode_next(&mut end, &head, &[], now_ms)?);
         Ok(text)
     }
-
-    /// The draft with its references led to the new numbers; `own` is the one that it gets itself.
-    ///
-    /// A step that is not on the way has no number here. What was kept from there on is nothing, a trim of it is none, an
-    /// undo is one of the header, which never was in effect; and two pins of such steps must not replace each other.
-    fn led(&self, draft: &Draft, own: u64) -> Draft {
-        let new = |n: u64| self.numbers.get(&n).copied();
-        let members = draft.members().iter().filter_map(|(name, value)| {
-            let value = match (draft.kind(), name.as_str()) {
-                ("compaction", "first_kept") => json::number(value).and_then(new)?.to_string(),
-                ("compaction", "pinned") => pinned(value, |n| new(n).unwrap_or(own)),
-                ("trim", "records") => {
-                    let old = json::elements(value).unwrap_or_default().into_iter().filter_map(json::number);
-                    let new: Vec<String> = old.filter_map(new).map(|n| n.to_string()).collect();
-                    format!("[{}]", new.join(","))
-                }
-                ("undo", "of") => json::number(value).and_then(new).unwrap_or(0).to_string(),
-                ("pin" | "label", "to") => json::number(value).and_then(new).unwrap_or(own).to_string(),
-                _ => value.clone(),
-            };
-            Some((name.clone(), value))
-        });
-        draft.with_members(members.collect())
-    }
 }
 
 impl Again {
-    fn of(record: &Record<'_>, now_ms: i64) -> Self {
+    pub(crate) fn of(record: &Record<'_>, now_ms: i64) -> Self {
         Self {
             draft: Draft::again(record).dated(Some(record.time_ms().unwrap_or(now_ms))),
             pointers: record.blobs.iter().map(|pointer| pointer.clone().into_owned()).collect(),
             foreign: (record.version == 0).then(|| record.raw.to_owned()),
         }
     }
+
+    /// The line behind `end`, which moves on; `new` knows the new numbers by the old ones.
+    pub(crate) fn encode(&self, end: &mut End, new: impl Fn(u64) -> Option<u64>, now_ms: i64) -> Result<String> {
+        let draft = led(&self.draft, end.next, new);
+        let Some(raw) = &self.foreign else { return encode_next(end, &draft, &self.pointers, now_ms) };
+        let line = if draft == self.draft { format!("{raw}\n") } else { foreign_line(&draft) };
+        if line.len() > MAX_LINE {
+            return Err(Error::Invalid(format!("a record of {} bytes is too long", line.len())));
+        }
+        *end = End { next: end.next + 1, head: Some(end.next), crc: 0 };
+        Ok(line)
+    }
+}
+
+/// The draft with its references led to the new numbers; `own` is the one that it gets itself.
+///
+/// A step that is not on the way has no number here. What was kept from there on is nothing, a trim of it is none, an
+/// undo is one of the header, which never was in effect; and two pins of such steps must not replace each other.
+fn led(draft: &Draft, own: u64, new: impl Fn(u64) -> Option<u64>) -> Draft {
+    let members = draft.members().iter().filter_map(|(name, value)| {
+        let value = match (draft.kind(), name.as_str()) {
+            ("compaction", "first_kept") => json::number(value).and_then(&new)?.to_string(),
+            ("compaction", "pinned") => pinned(value, |n| new(n).unwrap_or(own)),
+            ("trim", "records") => {
+                let old = json::elements(value).unwrap_or_default().into_iter().filter_map(json::number);
+                let new: Vec<String> = old.filter_map(&new).map(|n| n.to_string()).collect();
+                format!("[{}]", new.join(","))
+            }
+            ("undo", "of") => json::number(value).and_then(&new).unwrap_or(0).to_string(),
+            ("pin" | "label", "to") => json::number(value).and_then(&new).unwrap_or(own).to_string(),
+            _ => value.clone(),
+        };
+        Some((name.clone(), value))
+    });
+    draft.with_members(members.collect())
 }
 
 /// The `pinned` member of a compaction with new numbers.

@@ -9,8 +9,9 @@
 //! that is damaged or of another version is set aside and built anew, and one that is locked is left alone.
 //! Writers are never delayed for long: a mark that cannot be left in time becomes the file `index.distrust`, after which every row is compared.
 //!
-//! `schema` has the tables, `row` what is in one, `look` folds a file, `catch_up` finds what changed, `page` lists,
-//! `text` searches, `spent` adds up.
+//! `gate` lets nobody use a file that has lost its name, `schema` has the tables, `row` what is in one, `proof` sees that none is
+//! missing, `look` folds a file, `catch_up` finds what changed (`names` in a directory), `page` lists, `text` takes in words,
+//! `find` searches them, `spent` has what each session took and `sums` what all did.
 
 use std::fmt;
 use std::io;
@@ -22,16 +23,22 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::error::Error;
 use crate::layout::{self, AgentDir};
-use crate::medium::{Access, FileKind, Medium};
+use crate::medium::{Access, Medium};
 use crate::stamp::{SessionId, SharedSource};
 use crate::summary::State;
 
 mod catch_up;
+mod examine;
+mod find;
+mod gate;
 mod look;
+mod names;
 mod page;
+mod proof;
 mod row;
 mod schema;
 mod spent;
+mod sums;
 mod text;
 
 pub use catch_up::{Caught, Depth};
@@ -152,14 +159,8 @@ impl Place {
 pub struct Index {
     medium: Arc<dyn Medium>,
     source: SharedSource,
-    reader: Mutex<Option<Open>>,
-    writer: Mutex<Option<Open>>,
-}
-
-/// An open database, and which file it is.
-struct Open {
-    connection: Connection,
-    identity: (u64, u64),
+    reader: Mutex<Option<gate::Open>>,
+    writer: Mutex<Option<gate::Open>>,
 }
 
 impl fmt::Debug for Index {
@@ -181,17 +182,23 @@ impl Index {
 
     /// Asks without being able to change anything.
     pub(crate) fn read<T>(&self, ask: impl FnOnce(&Connection) -> Asked<T>) -> Asked<T> {
-        let identity = self.identity()?.ok_or(Trouble::Absent)?;
+        self.identity()?.ok_or(Trouble::Absent)?;
         let mut slot = lock(&self.reader);
-        let open = match slot.take().filter(|open| open.identity == identity) {
-            Some(open) => open,
-            None => self.open(OpenFlags::SQLITE_OPEN_READ_ONLY, identity, WAIT)?,
-        };
-        let answer = ask(&slot.insert(open).connection);
+        let (open, _gate) = self.connect(slot.take(), OpenFlags::SQLITE_OPEN_READ_ONLY, WAIT)?;
+        // One moment for all that is asked.
+        let answer = ask(&*slot.insert(open).connection.transaction()?);
         if matches!(answer, Err(Trouble::Unusable(_))) {
             *slot = None;
         }
         answer
+    }
+
+    /// The number of the database that answers now; none if there is none.
+    pub(crate) fn birth(&self) -> Asked<Option<i64>> {
+        match self.read(schema::birth) {
+            Err(Trouble::Absent) => Ok(None),
+            other => other.map(Some),
+        }
     }
 
     /// Changes something, in one transaction.
@@ -205,16 +212,9 @@ impl Index {
         safety: Safety,
         change: impl FnOnce(&Connection) -> Asked<T>,
     ) -> Asked<T> {
-        let identity = match self.identity()? {
-            Some(identity) => identity,
-            None => self.create()?,
-        };
         // Another thread's transaction is waited for no longer than another process's.
         let mut slot = lock_within(&self.writer, wait).ok_or(Trouble::Busy)?;
-        let open = match slot.take().filter(|open| open.identity == identity) {
-            Some(open) => open,
-            None => self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, identity, wait)?,
-        };
+        let (open, _gate) = self.connect(slot.take(), OpenFlags::SQLITE_OPEN_READ_WRITE, wait)?;
         let connection = &mut slot.insert(open).connection;
         connection.busy_timeout(wait)?;
         connection.pragma_update(None, "synchronous", safety.name())?;
@@ -222,59 +222,6 @@ impl Index {
         let answer = change(&transaction)?;
         transaction.commit()?;
         Ok(answer)
-    }
-
-    /// Which file it is, if there is one.
-    pub(crate) fn identity(&self) -> Asked<Option<(u64, u64)>> {
-        match self.medium.stat(Path::new(layout::INDEX)) {
-            Ok(stat) if stat.kind == FileKind::File => Ok(Some(stat.identity)),
-            Ok(_) => Err(Trouble::Refused(format!("`{}` is no plain file", self.path().display()))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Trouble::Refused(error.to_string())),
-        }
-    }
-
-    /// Makes an empty file, which SQLite takes for a new database: its own would be readable by others.
-    fn create(&self) -> Asked<(u64, u64)> {
-        match self.medium.open(Path::new(layout::INDEX), Access::CreateNew) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Trouble::Refused(error.to_string())),
-        }
-        self.identity()?.ok_or(Trouble::Busy)
-    }
-
-    fn open(&self, access: OpenFlags, identity: (u64, u64), wait: Duration) -> Asked<Open> {
-        // A link in place of the file would lead SQLite anywhere; the root may be one.
-        let root = self.medium.root().canonicalize().map_err(|error| Trouble::Refused(error.to_string()))?;
-        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let connection = Connection::open_with_flags(root.join(layout::INDEX), flags)?;
-        connection.busy_timeout(wait)?;
-        match access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
-            true => schema::prepare(&connection)?,
-            false => schema::check(&connection)?,
-        }
-        Ok(Open { connection, identity })
-    }
-
-    /// Puts a database that is of no use out of the way; one older remnant at most is kept.
-    pub fn set_aside(&self) -> Asked<PathBuf> {
-        (*lock(&self.reader), *lock(&self.writer)) = (None, None);
-        let refused = |error: io::Error| Trouble::Refused(error.to_string());
-        for (name, kind) in self.medium.list(Path::new("")).map_err(refused)? {
-            if kind == FileKind::File && layout::is_index_remnant(&name) {
-                self.medium.remove(Path::new(&name)).map_err(refused)?;
-            }
-        }
-        let to = layout::index_remnant(self.source.now_ms());
-        for ending in ["", "-wal", "-shm"] {
-            let from = PathBuf::from(format!("{}{ending}", layout::INDEX));
-            match self.medium.rename(&from, &PathBuf::from(format!("{to}{ending}"))) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
-                _ => {}
-            }
-        }
-        Ok(self.medium.root().join(to))
     }
 
     /// Says that a session is about to change. Never fails and never waits long: without an index that can be
@@ -297,18 +244,19 @@ impl Index {
         if !matches!(self.identity(), Ok(Some(_))) {
             return;
         }
-        let followed = self.write(|connection| {
-            for (dir, id) in sessions {
-                if self.medium.stat(&dir.transcript(id)).is_err()
-                    && row::find(connection, Place::Agents, dir, id.as_str())?.is_some()
-                {
-                    self.look(connection, Place::Agents, dir, id, &mut Caught::default())?;
-                }
+        let follow = |dir: &AgentDir, id: &SessionId| -> Asked<()> {
+            if self.medium.stat(&dir.transcript(id)).is_ok() {
+                return Ok(());
             }
-            Ok(())
-        });
-        match followed {
-            Ok(()) | Err(_) => {}
+            match self.read(|connection| row::find(connection, Place::Agents, dir, id.as_str()))? {
+                Some(_) => self.look(Place::Agents, dir, id, &mut Caught::default()),
+                None => Ok(()),
+            }
+        };
+        for (dir, id) in sessions {
+            if follow(dir, id).is_err() {
+                return;
+            }
         }
     }
 
@@ -339,9 +287,7 @@ impl Index {
 
     /// Brings one session up to date after a turn; a mark of the same token goes if the session is being closed.
     pub fn update(&self, session: &Touched, ending: Ending) -> Asked<()> {
-        self.write(|connection| {
-            let mut caught = Caught::default();
-            self.look(connection, Place::Agents, &session.dir, &session.id, &mut caught)?;
+        self.look_and(Place::Agents, &session.dir, &session.id, &mut Caught::default(), |connection| {
             if ending == Ending::Closed {
                 let sql = "DELETE FROM dirty WHERE dir = ?1 AND id = ?2 AND token = ?3";
                 connection.execute(sql, (session.dir.as_str(), session.id.as_str(), session.token.as_str()))?;

@@ -5,12 +5,17 @@
 //! agents/<agent>/create.lock              one process at a time creates a session for a key
 //! agents/<agent>/sessions/<id>.jsonl      a transcript
 //! agents/<agent>/sessions/<id>.torn-<n>   bytes that a crash left half-written
+//! agents/<agent>/sessions/<id>.part       a session that is being fetched; nobody reads it before it is whole
 //! blobs/<xx>/<sha256>                     payloads too large for a line
 //! trash/<agent>/<id>.jsonl                a deleted transcript, with its torn pieces
 //! trash/<agent>/<id>.deleted              when it was deleted
+//! trash/<agent>/<id>-<digest>.jsonl       what a session said here before it followed a remote
+//! remotes/<remote>/<agent>/<id>.json      how much of a session a remote has confirmed
+//! outbox/<remote>/<agent>/<id>            that a session has lines which the remote may not have
 //! index.sqlite                            the index, with `-wal` and `-shm` while it is open
 //! index.sqlite.bad-<ms>                   one that was of no use
 //! index.distrust                          a writer could not say what it changes
+//! catalog.lock                            who uses the index does so together, who makes or moves it alone
 //! trash/receipts.jsonl                    what `gc` moved to the trash and removed from it
 //! trash/gc.lock, gc.stamp, payloads.due   one `gc` at a time; when it ran last; payloads to look through
 //! ```
@@ -29,10 +34,18 @@ pub const BLOBS: &str = "blobs";
 
 /// The index.
 pub const INDEX: &str = "index.sqlite";
+/// The file whose lock keeps those who use the index and those who replace it apart.
+pub const CATALOG_LOCK: &str = "catalog.lock";
 /// Says that a session may have changed without the index knowing which.
 pub const DISTRUST: &str = "index.distrust";
 
+/// The directory of what is known of remotes.
+pub const REMOTES: &str = "remotes";
+/// The directory of what remotes may not have yet.
+pub const OUTBOX: &str = "outbox";
+
 const TRANSCRIPT: &str = "jsonl";
+const PART: &str = "part";
 const RECEIPT: &str = "deleted";
 
 /// An agent's directory name, which may differ from the agent's name.
@@ -70,6 +83,21 @@ impl AgentDir {
         self.sessions().join(format!("{id}.{TRANSCRIPT}"))
     }
 
+    /// A session's transcript while it is being fetched.
+    pub fn part(&self, id: &SessionId) -> PathBuf {
+        self.sessions().join(format!("{id}.{PART}"))
+    }
+
+    /// How much of a session a remote has confirmed.
+    pub fn bookmark(&self, remote: &str, id: &SessionId) -> PathBuf {
+        Path::new(REMOTES).join(encode::file_name(remote)).join(&self.0).join(format!("{id}.json"))
+    }
+
+    /// A mark that a session has lines which a remote may not have.
+    pub fn waiting(&self, remote: &str, id: &SessionId) -> PathBuf {
+        outbox(remote).join(&self.0).join(id.as_str())
+    }
+
     /// The agent's snapshot.
     pub fn snapshot(&self) -> PathBuf {
         Path::new(AGENTS).join(&self.0).join("sessions.json")
@@ -94,6 +122,11 @@ impl AgentDir {
     pub fn receipt(&self, id: &SessionId) -> PathBuf {
         self.trash().join(format!("{id}.{RECEIPT}"))
     }
+}
+
+/// Where the marks of what a remote may not have are.
+pub fn outbox(remote: &str) -> PathBuf {
+    Path::new(OUTBOX).join(encode::file_name(remote))
 }
 
 /// What `gc` did, one line a session.

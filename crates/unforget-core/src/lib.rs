@@ -6,7 +6,7 @@
 //!
 //! Reading is total: it yields a value and a [`report`]. Writing is strict: it yields a `Result`, and `Ok`
 //! means that the bytes are safe. Nothing here reads the environment, asks a clock that was not handed in,
-//! starts a thread or opens a socket.
+//! starts a thread that outlives the call or opens a socket.
 
 #![warn(missing_docs)]
 
@@ -31,9 +31,11 @@ pub mod log;
 pub mod mask;
 pub mod medium;
 pub mod reader;
+pub mod rebase;
 pub mod recent;
 pub mod rechain;
 pub mod record;
+pub mod replica;
 pub mod report;
 pub mod restore;
 pub mod retention;

@@ -19,6 +19,10 @@ use crate::lines;
 use crate::medium::{Access, Handle, Medium, Stat, parent, write_full};
 use crate::reader::LogReader;
 
+/// How often, and after which pause, a lock that someone has is asked for.
+const LOCK_ATTEMPTS: u32 = 3;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+
 /// What an acknowledged append survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -239,7 +243,15 @@ impl Log {
 
 /// Takes the lock on an open file, and proves that it is the file behind the name and that the lock holds.
 fn lock(medium: &dyn Medium, path: &Path, file: &dyn Handle) -> Result<Stat> {
-    if !file.try_lock().context("lock", path)? {
+    // Whoever only asks whether a lock is free has it for a moment.
+    let mut attempts = 1;
+    let mut is_ours = file.try_lock().context("lock", path)?;
+    while !is_ours && attempts < LOCK_ATTEMPTS {
+        std::thread::sleep(LOCK_PAUSE);
+        is_ours = file.try_lock().context("lock", path)?;
+        attempts += 1;
+    }
+    if !is_ours {
         let stat = file.stat().context("look at", path)?;
         let holder = medium.lock_holder(&stat).unwrap_or_else(|| "another process".to_owned());
         return Err(Error::Busy { path: path.to_path_buf(), holder });

@@ -16,6 +16,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 
+mod locks;
 mod os;
 pub use os::Os;
 
@@ -78,6 +79,17 @@ pub trait Medium: Debug + Send + Sync {
         }
         Ok(stats)
     }
+    /// Names and kinds of a directory's entries with the number (inode) that the directory has for each; nothing is asked of a
+    /// file where the system tells both by itself. Some file systems say another number here than [`Medium::stat`] does.
+    fn list_numbers(&self, dir: &Path) -> io::Result<Vec<(String, FileKind, u64)>> {
+        let stats = self.list_stats(dir)?;
+        Ok(stats.into_iter().map(|(name, stat)| (name, stat.kind, stat.identity.1)).collect())
+    }
+    /// Reads a whole file into `buffer`, in place of what is there, unless it is longer than that; says whether it was read.
+    fn read_whole(&self, path: &Path, most: u64, buffer: &mut Vec<u8>) -> io::Result<bool> {
+        let file = self.open(path, Access::Read)?;
+        fill(file.as_ref(), file.stat()?.len, most, buffer)
+    }
     /// Creates a directory and its missing parents, and makes their names durable.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// Renames over whatever is at `to`.
@@ -114,6 +126,10 @@ pub trait Handle: Debug + Send {
     fn stat(&self) -> io::Result<Stat>;
     /// Takes the exclusive lock; `false` if another descriptor holds it. Released when the handle drops.
     fn try_lock(&self) -> io::Result<bool>;
+    /// Takes the lock together with others; `false` if another descriptor holds it alone.
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Fills as much of `buffer` as the file has from `offset` on.
@@ -128,6 +144,18 @@ pub fn read_full(file: &dyn Handle, buffer: &mut [u8], offset: u64) -> io::Resul
         }
     }
     Ok(filled)
+}
+
+/// Reads a file of that length into `buffer`, unless it is longer than `most`. The buffer is made larger and never cleared
+/// first: for many files in a row only the longest costs anything but its reading.
+fn fill(file: &dyn Handle, len: u64, most: u64, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    if len > most {
+        return Ok(false);
+    }
+    buffer.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
+    let filled = read_full(file, buffer, 0)?;
+    buffer.truncate(filled);
+    Ok(true)
 }
 
 /// Writes all of `bytes`, normally with one `write()`.
@@ -178,6 +206,14 @@ pub fn replace_durable(medium: &dyn Medium, path: &Path, bytes: &[u8]) -> io::Re
     create_durable(medium, &temporary, bytes)?;
     medium.replace(&temporary, path)?;
     medium.sync_dir(parent(path))
+}
+
+/// Replaces a file's content, for readers and for the death of the process; a power cut may leave anything.
+pub fn replace_atomic(medium: &dyn Medium, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_name(path);
+    let mut file = medium.open(&temporary, Access::CreateNew)?;
+    write_full(file.as_mut(), bytes)?;
+    medium.replace(&temporary, path)
 }
 
 /// Creates a file that is whole or absent after a crash; `false` if it was there already.

@@ -31,6 +31,11 @@ const FOREIGN: [(&[u8], &str); 8] = [
     (b"-----BEGIN ", "an armoured (encrypted or signed) file"),
 ];
 
+/// What a file is that begins so, if it is recognisably no transcript.
+pub(crate) fn foreign(head: &[u8]) -> Option<&'static str> {
+    FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, format)| *format)
+}
+
 /// A transcript opened for reading.
 #[derive(Debug)]
 pub struct LogReader {
@@ -48,7 +53,7 @@ impl LogReader {
         let stat = file.stat().context("look at", path)?;
         let mut head = [0; 32];
         let filled = read_full(file.as_ref(), &mut head, 0).context("read", path)?;
-        if let Some((_, format)) = FOREIGN.iter().find(|(magic, _)| head[..filled].starts_with(magic)) {
+        if let Some(format) = foreign(&head[..filled]) {
             return Err(Error::Foreign { path: path.to_path_buf(), format });
         }
         Ok(Self {

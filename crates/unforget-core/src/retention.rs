@@ -23,8 +23,9 @@ mod period;
 mod survey;
 
 pub use apply::{Action, Deed, Outcome, apply};
-pub use journal::{due, purge_time};
+pub use journal::{Due, believe_clock, doubt, due, purge_time};
 pub use pattern::Pattern;
+pub(crate) use payloads::ASIDE;
 pub use payloads::Payloads;
 pub use period::{Keep, Period};
 pub use survey::{Survey, decide, survey};
@@ -215,7 +216,7 @@ pub fn verdict(row: &Row, rules: &Rules, now_ms: i64) -> Verdict {
     }
 }
 
-/// When a session was used last, unless there is a reason to leave it alone whatever the rules say.
+/// When the last record of a session was written, unless there is a reason to leave it alone whatever the rules say.
 fn protected(row: &Row, now_ms: i64) -> Result<i64, Kept> {
     match &row.state {
         State::Ok => {}
@@ -229,7 +230,7 @@ fn protected(row: &Row, now_ms: i64) -> Result<i64, Kept> {
         return Err(Kept::Labelled);
     }
     // A clock that was set back for a while makes a session no older than its beginning.
-    let used_ms = row.updated_ms.max(row.created_ms).ok_or(Kept::Undated)?;
+    let used_ms = row.written_ms.max(row.updated_ms).max(row.created_ms).ok_or(Kept::Undated)?;
     if used_ms > now_ms { Err(Kept::FromTheFuture) } else { Ok(used_ms) }
 }
 
@@ -298,6 +299,12 @@ fn purged(trashed: &Trashed, rules: &Rules, purge: &Purge, now_ms: i64) -> Resul
         }
     }
     Err(next.map_or(Kept::NoRule, Kept::NotYet))
+}
+
+/// Brings back payloads that an interrupted clean-up had moved aside; only while nobody cleans up.
+pub(crate) fn bring_back_payloads(store: &crate::store::Store) -> crate::error::Result<u64> {
+    let _turn = journal::take_turn(store)?;
+    payloads::bring_back(store)
 }
 
 #[cfg(test)]

@@ -21,10 +21,12 @@ use crate::error::{IoContext as _, Result};
 use crate::key::Key;
 use crate::layout::{self, AgentDir};
 use crate::medium::FileKind;
+use crate::retention::Pattern;
 use crate::stamp::SessionId;
 use crate::store::{Entry, Store};
 use crate::summary::State;
 
+mod age;
 mod letters;
 pub mod lineage;
 mod parse;
@@ -70,8 +72,8 @@ pub struct Filter {
     pub channel: Option<String>,
     /// The peer of the key.
     pub peer: Option<String>,
-    /// The whole key.
-    pub key: Option<Key>,
+    /// What the whole key looks like.
+    pub key: Option<Pattern>,
     /// Not before this time, in milliseconds since the epoch.
     pub since_ms: Option<i64>,
     /// Not after this time.
@@ -97,7 +99,8 @@ pub enum Trash {
 impl Filter {
     /// Whether the sessions of an agent's directory can count.
     pub fn takes_dir(&self, dir: &AgentDir) -> bool {
-        let agents = self.agent.as_deref().into_iter().chain(self.key.as_ref().map(Key::agent));
+        let key = self.key.as_ref().and_then(Pattern::exact);
+        let agents = self.agent.as_deref().into_iter().chain(key.as_ref().map(Key::agent));
         agents.into_iter().all(|agent| AgentDir::of(agent) == *dir)
     }
 
@@ -106,11 +109,12 @@ impl Filter {
         if self.channel.is_none() && self.peer.is_none() && self.key.is_none() {
             return true;
         }
-        let Some(key) = key.and_then(|key| key.parse::<Key>().ok()) else { return false };
+        let Some(text) = key else { return false };
+        let Ok(key) = text.parse::<Key>() else { return false };
         let is = |wanted: &Option<String>, part: &str| wanted.as_ref().is_none_or(|wanted| wanted == part);
         is(&self.channel, key.channel())
             && is(&self.peer, key.peer())
-            && self.key.as_ref().is_none_or(|wanted| *wanted == key)
+            && self.key.as_ref().is_none_or(|wanted| wanted.matches(text))
     }
 
     /// Whether something that was said counts, whatever the words are.
@@ -254,6 +258,8 @@ pub struct Found {
     hits: Vec<Hit>,
     count: u64,
     is_more: bool,
+    /// No hit from before this time will be ranked: so many newer ones are there already.
+    floor_ms: Option<i64>,
     unreadable: Vec<(PathBuf, String)>,
 }
 
@@ -282,6 +288,15 @@ impl Found {
         self.is_more = true;
     }
 
+    /// Whether hits from before this time cannot change the answer any more.
+    pub(crate) fn is_full_since(&mut self, since_ms: i64) -> bool {
+        if self.count <= CANDIDATES as u64 {
+            return false;
+        }
+        self.prune();
+        self.hits.get(CANDIDATES - 1).is_some_and(|hit| hit.at_ms >= since_ms)
+    }
+
     /// Takes note of a transcript that could not be read.
     pub fn miss(&mut self, path: &Path, why: String) {
         if self.unreadable.len() < MAX_UNREADABLE {
@@ -292,6 +307,12 @@ impl Found {
     fn prune(&mut self) {
         self.hits.sort_by(Hit::newest_first);
         self.hits.truncate(CANDIDATES);
+        // With more than are ranked it is known as well that there is more.
+        if self.count > CANDIDATES as u64
+            && let Some(oldest) = self.hits.get(CANDIDATES - 1)
+        {
+            self.floor_ms = Some(oldest.at_ms);
+        }
     }
 
     /// The best of them.

@@ -17,7 +17,6 @@ use crate::history::Limits;
 use crate::index::{Ending, Index, Touched};
 use crate::key::Key;
 use crate::layout::AgentDir;
-use crate::listing::{Ask, Filter, Wanted};
 use crate::log::{Durability, Log};
 use crate::medium::{Access, Handle, Medium, parent, publish_durable};
 use crate::reader::LogReader;
@@ -28,6 +27,7 @@ use crate::summary::{self, Row, State};
 
 mod find;
 mod list;
+mod replace;
 mod trash;
 
 pub(crate) use find::describe;
@@ -184,13 +184,7 @@ impl Store {
     /// What has to be known to find a key's session: those of the key, and those of which nobody knows whose they are.
     fn about(&self, key: &Key) -> Result<Listing> {
         let Some(index) = &self.index else { return self.list() };
-        let catalog = Catalog::new(self.clone(), Some(index.clone()));
-        let ask = |filter| catalog.page(&Ask { filter, limit: usize::MAX, ..Ask::default() }, &mut |_, _| {});
-        let part = |text: &str| Some(text.to_owned());
-        let (agent, channel, peer) = (part(key.agent()), part(key.channel()), part(key.peer()));
-        let (known, _) = ask(Filter { agent, channel, peer, ..Filter::default() })?;
-        let (unread, _) = ask(Filter { state: Some(Wanted::Unreadable), ..Filter::default() })?;
-        let entries = known.value.entries.into_iter().chain(unread.value.entries).collect();
+        let entries = Catalog::new(self.clone(), Some(index.clone())).about(key)?;
         Ok(Listing { entries, ..Listing::default() })
     }
 

@@ -32,8 +32,11 @@ pub struct Row {
     pub title: Option<String>,
     /// When it was created, in milliseconds since the epoch.
     pub created_ms: Option<i64>,
-    /// When its last record was written.
+    /// When it was used last: names, titles and expiries are said about a session, not in it, and do not count.
     pub updated_ms: Option<i64>,
+    /// When its last record was written, whatever it says.
+    #[serde(default)]
+    pub written_ms: Option<i64>,
     /// How often the user spoke.
     pub turns: u64,
     /// How many records it has.
@@ -129,7 +132,10 @@ impl Fold {
         row.records += 1;
         if let Some(ms) = record.time_ms() {
             row.created_ms.get_or_insert(ms);
-            row.updated_ms = Some(ms);
+            row.written_ms = Some(ms);
+            if is_use(&record.body) || row.updated_ms.is_none() {
+                row.updated_ms = Some(ms);
+            }
         }
         match record.body {
             Body::Head { to } => row.head = to,
@@ -204,6 +210,11 @@ pub fn unreadable(id: &str, error: &Error) -> Row {
     Row { id: id.to_owned(), state: State::Unreadable(error.to_string()), ..Row::default() }
 }
 
+/// Whether a record shows that someone was in the conversation.
+fn is_use(body: &Body<'_>) -> bool {
+    !matches!(body, Body::Label { .. } | Body::Title { .. } | Body::Expire { .. })
+}
+
 /// Who gave a title, by the record that gives it.
 fn titled_by(raw: &str) -> TitledBy {
     let members = json::members(raw).unwrap_or_default();
@@ -259,12 +270,34 @@ mod tests {
     use super::*;
     use crate::scan;
 
-    fn title(lines: &[&str]) -> Option<String> {
+    fn row(lines: &[&str]) -> Row {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let scanned = scan::scan(text.as_bytes());
         let mut fold = Fold::default();
         scanned.records.iter().for_each(|record| fold.feed(record));
-        fold.finish("id", 0, 0, scanned.report.damage_count()).title
+        fold.finish("id", 0, 0, scanned.report.damage_count())
+    }
+
+    fn title(lines: &[&str]) -> Option<String> {
+        row(lines).title
+    }
+
+    #[test]
+    fn what_is_said_about_a_session_is_no_use_of_it() {
+        let words = r#"{"type":"user","content":"port of the server","ts":1}"#;
+        let about = [
+            r#"{"v":1,"n":1,"type":"label","name":"work","ts":"1970-01-01T00:00:02Z"}"#,
+            r#"{"v":1,"n":1,"type":"label","to":0,"name":"here","ts":"1970-01-01T00:00:02Z"}"#,
+            r#"{"v":1,"n":1,"type":"title","title":"mine","ts":"1970-01-01T00:00:02Z"}"#,
+            r#"{"v":1,"n":1,"type":"expire","after":"30d","ts":"1970-01-01T00:00:02Z"}"#,
+        ];
+        for record in about {
+            let row = row(&[words, record]);
+            assert_eq!((row.updated_ms, row.written_ms), (Some(1000), Some(2000)), "{record}");
+        }
+        let undo = r#"{"v":1,"n":1,"type":"head","to":null,"reason":"undo","ts":"1970-01-01T00:00:02Z"}"#;
+        assert_eq!(row(&[words, undo]).updated_ms, Some(2000));
+        assert_eq!(row(&about[..1]).updated_ms, Some(2000), "a session that nothing else tells the time of");
     }
 
     #[test]

@@ -123,6 +123,9 @@ pub struct Spot {
     pub head: Option<u64>,
     /// The branch; none if it was on none.
     pub branch: Option<String>,
+    /// The record that has the files of that moment, if they were taken back with it.
+    #[serde(default)]
+    pub files: Option<u64>,
 }
 
 impl Tree {
@@ -186,12 +189,16 @@ impl Tree {
         }
         self.last = Some(Place { segment, n });
         self.head = self.last;
-        self.undone.clear();
+        // Files that come along with a move of the head say nothing.
+        if !matches!(record.body, Body::File(_)) {
+            self.undone.clear();
+        }
     }
 
     fn move_head(&mut self, to: Option<u64>, raw: &str) {
         let members = json::members(raw).unwrap_or_default();
-        let from = Spot { head: self.head(), branch: self.current.clone() };
+        let files = json::member(&members, "files").and_then(json::number);
+        let from = Spot { head: self.head(), branch: self.current.clone(), files };
         let before = self.head;
         if let Some(branch) = json::member(&members, "branch") {
             let branch = json::string(branch).map(|name| shortened(&name));

@@ -16,7 +16,7 @@ mod ledger;
 
 pub use collect::{Facts, Reach, Unread, collect};
 pub(crate) use collect::{agents, read, transcripts};
-pub use ledger::{Carry, LONG_PROMPT, Ledger, Line, UNKNOWN_MODEL};
+pub use ledger::{Carry, LONG_PROMPT, Ledger, Line, Sum, UNKNOWN_MODEL};
 
 /// Tokens by what they are charged as. The numbers come from a server or an imported file, and may be any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

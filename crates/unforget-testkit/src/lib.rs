@@ -1,11 +1,14 @@
 //! What the tests of unforget stand on.
 //!
 //! [`rules`] says what the Messages API accepts and rejects, in its own words; [`api`] is a server that obeys them;
+//! `agentcore` is a stand-in of AWS AgentCore Memory;
 //! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
 //! kind of damage from a seed, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
 //!
 //! Nothing here is shipped, and nothing that is shipped depends on it.
 
+#[cfg(feature = "agentcore")]
+pub mod agentcore;
 pub mod api;
 pub mod corpus;
 pub mod crash;

@@ -9,8 +9,10 @@ use unforget_core::log::Durability;
 use crate::config::flags::Flags;
 
 mod keep;
+mod remote;
 
 pub(crate) use keep::{By, Expire, Gc, Label, Usage};
+pub(crate) use remote::{Copy, Pull, Push, Remote, RemoteCommand, Streams, Sync, There};
 
 /// Conversations with LLM agents that survive a restart, a crash, a full disk, a second window and a new machine.
 ///
@@ -54,7 +56,7 @@ pub(crate) enum Command {
     /// All words must be there, in any order: `error timeout`. Also: "an exact phrase" (in quotation marks that reach the program:
     /// '"an exact phrase"'), the beginning of a word (`time*`), `this OR that`, `-without` and parentheses; AND binds before OR. Case,
     /// accents and width make no difference. Chinese, Japanese and Korean are found by any piece of the text, identifiers also by their
-    /// parts (`session` finds `session_id`). Punctuation separates words: `foo.bar()` is foo followed by bar.
+    /// parts (`session` finds `session_id`). A word is found whole: `HTTPServer` does not find `HTTPServerConfig`, `HTTPServer*` does. Punctuation separates words: `foo.bar()` is foo followed by bar.
     ///
     /// Sessions in the trash and abandoned branches are searched, too, and marked. What looks like a password or a key is masked in
     /// what is shown. Exit code 1 says that nothing was found.
@@ -120,6 +122,22 @@ pub(crate) enum Command {
     /// are known; those that something else changed since stay as they are unless `--force` is given. What is in a file now
     /// is saved in the session first, so that the restore can be undone: the last line tells how.
     RestoreFiles(RestoreFiles),
+    /// Copy sessions to a remote: only what it has not
+    ///
+    /// A remote is a place that another machine can reach: file:///directory, postgres://user@host/database, s3://bucket/prefix. It
+    /// is given with `--remote URL`, UNFORGET_REMOTE or `unforget config set remote URL`. Nothing there is ever overwritten: if a session went on
+    /// differently there and here, both stay as they are, and `pull --fork` or `pull --rebase` puts them together.
+    Push(Push),
+    /// Fetch sessions from a remote: only what is not here
+    ///
+    /// REF is an id, or the key of a session (`main:cli:user`): the one that was last begun for it. What is here is never shortened or overwritten.
+    /// If it went on differently here and there, `--fork` makes a session of its own of what was said here, and `--rebase` says it
+    /// again behind what is there; the old file goes to the trash.
+    Pull(Pull),
+    /// Have the same sessions here and on a remote, both ways
+    Sync(Sync),
+    /// Look at a remote: what is there, whether it is whole, and take it elsewhere or away
+    Remote(Remote),
     /// Bring the index up to date, words and all
     ///
     /// Lists and searches do this by themselves as they need it, and the chat does it in the background. The index is a cache:
@@ -291,8 +309,8 @@ pub(crate) struct Search {
     /// Only sessions with this peer
     #[arg(long)]
     pub(crate) peer: Option<String>,
-    /// Only sessions of this key
-    #[arg(long)]
+    /// Only sessions whose key is this, or matches: `main:cli:*`
+    #[arg(long, value_name = "PATTERN")]
     pub(crate) key: Option<String>,
     /// Not before: `2026-01-31`, `2026-01-31T14:05`, `7d`, `3h`, `yesterday`
     #[arg(long, value_name = "TIME")]
@@ -350,7 +368,7 @@ pub(crate) struct Tail {
     /// Go on showing records as they are written
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// How many records to begin with
+    /// How many records to begin with; those that show nothing do not count
     #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
     pub(crate) lines: usize,
 }

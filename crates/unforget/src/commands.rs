@@ -42,11 +42,12 @@ mod import;
 mod index;
 pub(crate) mod keep;
 pub(crate) mod point;
+mod remote;
 pub(crate) mod search;
 pub(crate) mod sessions;
 mod show;
 mod tail;
-mod trash;
+pub(crate) mod trash;
 pub(crate) mod tree;
 pub(crate) mod usage;
 mod wrap;
@@ -117,6 +118,10 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Append(append)) => append::run(&context, &append),
         Some(Command::Files(args)) => files::list(&context, &args),
         Some(Command::RestoreFiles(args)) => files::restore(&context, &args),
+        Some(Command::Push(args)) => remote::carry::push(&context, &args),
+        Some(Command::Pull(args)) => remote::carry::pull(&context, &args),
+        Some(Command::Sync(args)) => remote::carry::sync(&context, &args),
+        Some(Command::Remote(args)) => remote::run(&context, &args),
         Some(Command::Index(index)) => index::run(&context, &index),
         Some(Command::Doctor(doctor)) => doctor::run(&context, &doctor),
         Some(Command::Usage(usage)) => usage::run(&context, &usage),

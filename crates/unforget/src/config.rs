@@ -114,6 +114,9 @@ pub(crate) struct Config {
     pub(crate) titles: Titles,
     pub(crate) max_steps: u32,
     pub(crate) tool_output: usize,
+    pub(crate) remote: Option<SecretString>,
+    pub(crate) tenant: String,
+    pub(crate) remote_key: Option<PathBuf>,
     pub(crate) retention: Rules,
     pub(crate) prices: Prices,
     /// The file that was read, or would have been.
@@ -173,6 +176,9 @@ impl Config {
             titles: if values.text("titles").as_deref() == Some("model") { Titles::Model } else { Titles::Local },
             max_steps: values.number("max_steps").and_then(|steps| u32::try_from(steps).ok()).unwrap_or(u32::MAX),
             tool_output: values.number("tool_output").and_then(|bytes| bytes.try_into().ok()).unwrap_or(usize::MAX),
+            remote: values.secret("remote"),
+            tenant: values.text("tenant").unwrap_or_default(),
+            remote_key: values.path("remote_key"),
             retention: match values.get("retention") {
                 Some(Value::Retention(rules)) => rules.clone(),
                 _ => Rules::default(),

@@ -66,6 +66,12 @@ impl Failure {
         self
     }
 
+    /// The same, with what it is about before it.
+    pub(crate) fn of(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// What went wrong.
     pub(crate) fn message(&self) -> &str {
         &self.message
@@ -156,6 +162,28 @@ impl From<Error> for Failure {
                     .hint("nothing was changed; check who may write there, or say where the store is with `--home DIR`")
             }
             _ => failure,
+        }
+    }
+}
+
+impl From<unforget_remote::Error> for Failure {
+    fn from(error: unforget_remote::Error) -> Self {
+        use unforget_remote::Error as There;
+        let with = |code: u8| Self { code, ..Self::new(error.to_string()) };
+        match error {
+            There::Local(error) => error.into(),
+            There::Diverged { .. } => with(BUSY).hint(
+                "nothing was changed; `unforget pull REF --fork` makes a session of its own of what was said here, `--rebase` says it again behind what is there",
+            ),
+            There::Conflict { .. } => with(BUSY).hint("someone else is writing it there: try again"),
+            There::Deleted { .. } => {
+                with(FAILED).hint("the session here is as it was; `unforget push REF --again` sends all of it anew")
+            }
+            There::Unavailable { .. } => with(FAILED).hint("nothing was lost; try again when it can be reached"),
+            There::Corrupt { .. } => with(DAMAGED).hint("nothing of it was taken; `unforget remote verify` checks all that is there"),
+            There::WrongKey { .. } => with(FAILED).hint("say where the key is with `--key-file FILE` or UNFORGET_REMOTE_KEY"),
+            There::Invalid(_) => with(USAGE),
+            _ => with(FAILED),
         }
     }
 }

@@ -173,6 +173,11 @@ impl std::ops::AddAssign for Cost {
 }
 
 impl Cost {
+    /// Whether any of it is known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.unpriced == 0 || self.picodollars > 0
+    }
+
     /// `$1.20`, `$0.0042`, `unknown`, or `> $1.20` if a part of it is unknown.
     pub(crate) fn shown(&self) -> String {
         let known = match self.picodollars {
@@ -194,7 +199,7 @@ impl Cost {
 
     /// The known part in dollars, as a JSON number; `null` if nothing is known.
     pub(crate) fn json(&self) -> String {
-        if self.unpriced > 0 && self.picodollars == 0 {
+        if !self.is_known() {
             return "null".to_owned();
         }
         format!("{}.{:06}", self.picodollars / DOLLAR, self.picodollars % DOLLAR / 1_000_000)

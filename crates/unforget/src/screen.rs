@@ -59,6 +59,35 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     out
 }
 
+/// Cuts a path to a width in columns; its end says more than its beginning.
+pub(crate) fn fit_path(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut width = 1;
+    let fits = |character: &char| {
+        width += character.width().unwrap_or(0);
+        width <= columns
+    };
+    let end: Vec<char> = text.chars().rev().take_while(fits).collect();
+    std::iter::once('…').chain(end.into_iter().rev()).collect()
+}
+
+/// Fewest characters of an id that are shown.
+const SHORT_ID: usize = 8;
+/// Length of a whole one.
+const WHOLE_ID: usize = 36;
+
+/// How many characters tell ids apart.
+pub(crate) fn telling<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
+    let mut ids: Vec<&str> = ids.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let shared = |pair: &[&str]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    let longest = ids.windows(2).map(shared).max().unwrap_or(0);
+    (longest + 1).clamp(SHORT_ID, WHOLE_ID)
+}
+
 /// Fills text up to a width in columns.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     let mut out = text.to_owned();
@@ -149,6 +178,14 @@ mod tests {
         assert_eq!(fit("会话持久化", 7), "会话持…");
         assert_eq!(fit("abc", 3), "abc");
         assert_eq!(pad("会", 4), "会  ");
+    }
+
+    #[test]
+    fn a_path_keeps_its_end_and_ids_what_tells_them_apart() {
+        assert_eq!(fit_path("notes/会话/hello.md", 11), "…/hello.md");
+        assert_eq!(fit_path("a.md", 4), "a.md");
+        assert_eq!(telling(["0123456789a", "0123456789b", "x"].into_iter()), 11);
+        assert_eq!(telling(["a", "a"].into_iter()), 8);
     }
 
     #[test]

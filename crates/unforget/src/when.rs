@@ -5,7 +5,7 @@
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _, Zoned};
+use jiff::{Span, Timestamp, ToSpan as _, Zoned};
 
 use crate::failure::{Failure, Result};
 
@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &str, now_ms: i64, edge: Edge) -> Result<i64> {
     let now = Timestamp::from_millisecond(now_ms).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::system());
     meant(text.trim(), &now, edge).ok_or_else(|| {
         Failure::usage(format!("`{text}` is no time")).hint(
-            "say `2026-01-31`, `2026-01-31T14:05`, `today`, `yesterday`, or how long ago: `45m`, `3h`, `7d`, `2w`",
+            "say `2026-01-31`, `2026-01-31T14:05`, `today`, `yesterday`, or how long ago: `45m`, `3h`, `7d`, `2w`, `6mo`, `1y`",
         )
     })
 }
@@ -44,6 +44,9 @@ fn meant(text: &str, now: &Zoned, edge: Edge) -> Option<i64> {
     if let Some(ago) = ago_ms(text) {
         return now.timestamp().as_millisecond().checked_sub(ago);
     }
+    if let Some(span) = months(text) {
+        return Some(now.checked_sub(span).ok()?.timestamp().as_millisecond());
+    }
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(time.as_millisecond());
     }
@@ -64,6 +67,16 @@ fn ago_ms(text: &str) -> Option<i64> {
         _ => return None,
     };
     count.checked_mul(seconds)?.checked_mul(1000)
+}
+
+/// The months or years in `6mo`, `1y`: how long these are depends on when.
+fn months(text: &str) -> Option<Span> {
+    let (count, years) = match text.strip_suffix("mo") {
+        Some(count) => (count, false),
+        None => (text.strip_suffix('y')?, true),
+    };
+    let count: i64 = count.parse().ok().filter(|count| *count >= 0)?;
+    if years { Span::new().try_years(count).ok() } else { Span::new().try_months(count).ok() }
 }
 
 #[cfg(test)]
@@ -88,6 +101,8 @@ mod tests {
         assert_eq!(at("7d", Edge::End).as_deref(), Some("2026-01-25T10:00:00Z"));
         assert_eq!(at("90m", Edge::Begin).as_deref(), Some("2026-02-01T08:30:00Z"));
         assert_eq!(at("2w", Edge::Begin).as_deref(), Some("2026-01-18T10:00:00Z"));
+        assert_eq!(at("1mo", Edge::Begin).as_deref(), Some("2026-01-01T10:00:00Z"));
+        assert_eq!(at("1y", Edge::End).as_deref(), Some("2025-02-01T10:00:00Z"));
         assert_eq!(at("now", Edge::Begin).as_deref(), Some("2026-02-01T10:00:00Z"));
         assert_eq!(at("2026-01-31T14:05", Edge::Begin).as_deref(), Some("2026-01-31T12:05:00Z"));
         assert_eq!(at("2026-01-31 14:05:09", Edge::Begin).as_deref(), Some("2026-01-31T12:05:09Z"));
@@ -104,6 +119,10 @@ mod tests {
             "2026-13-01",
             "2026-02-30",
             "soon",
+            "mo",
+            "-1mo",
+            "99999999999999999999y",
+            "20000y",
             "99999999999999999999d",
             "9223372036854775807w",
             "é",

@@ -41,7 +41,7 @@ impl Catalog {
             |index, caught| {
                 let mut answer = search::Answer::default();
                 for attempt in 1..=ATTEMPTS {
-                    let (mut found, lacking) = index.find(request)?;
+                    let (mut found, lacking) = index.find(request, scan)?;
                     if !lacking.is_empty() {
                         found.add(scan(&lacking));
                     }
@@ -64,7 +64,8 @@ impl Catalog {
                         if let Some(Some((row, tree))) = facts.get(&hit.place) {
                             hit.key.clone_from(&row.entry.row.key);
                             hit.title.clone_from(&row.entry.row.title);
-                            hit.is_abandoned = hit.role.is_step() && !tree.is_on_path(hit.n);
+                            hit.is_abandoned =
+                                hit.role.is_step() && tree.as_ref().is_some_and(|tree| !tree.is_on_path(hit.n));
                         }
                     }
                     break;

@@ -1,16 +1,21 @@
 //! What every session took: from the index, or by reading all transcripts.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::{Catalog, Notes};
 use crate::error::Result;
-use crate::index::Depth;
+use crate::index::{Asked, Depth, Index, Place};
+use crate::layout::AgentDir;
+use crate::reader::LogReader;
 use crate::stamp::SessionId;
 use crate::store::Entry;
 use crate::summary::State;
-use crate::usage::{self, Facts, Ledger, Reach, Unread};
+use crate::usage::{self, Facts, Ledger, Line, Reach, Sum, Unread};
 
 const HOUR_MS: i64 = 3_600_000;
+/// How much earlier than asked a file may have been touched: clocks differ.
+const MARGIN_MS: i64 = 24 * HOUR_MS;
 
 impl Catalog {
     /// Hands the ledger of each session to `visit`. With a reach, lines from before it may be left out.
@@ -35,8 +40,7 @@ impl Catalog {
                 let mut hand_on = |entry: Entry, ledger: Ledger| {
                     let Some(id) = SessionId::parse(&entry.row.id) else { return };
                     let trashed = entry.row.state == State::Deleted;
-                    let is_elsewhere = trashed && self.store.medium().stat(&entry.dir.transcript(&id)).is_ok();
-                    if entry.row.state == State::Missing || is_elsewhere {
+                    if entry.row.state == State::Missing || self.is_elsewhere(&entry) {
                         return;
                     }
                     let row = entry.row;
@@ -46,18 +50,14 @@ impl Catalog {
                     ));
                 };
                 index.spent(since_hour, &mut hand_on)?;
-                for entry in index.unfinished()? {
+                for entry in index.unfinished()?.into_iter().map(|indexed| indexed.entry) {
                     let path = self.store.path(&entry)?;
                     match usage::read(&self.store, &path) {
                         Ok((_, ledger)) => hand_on(entry, ledger),
                         Err(error) => unread.push((path, error.to_string())),
                     }
                 }
-                for entry in index.unreadable()? {
-                    if let (State::Unreadable(why), Ok(path)) = (&entry.row.state, self.store.path(&entry)) {
-                        unread.push((path, why.clone()));
-                    }
-                }
+                unread.extend(self.unreadable(index)?);
                 Ok((ledgers, unread))
             },
             |progress, _| {
@@ -68,6 +68,96 @@ impl Catalog {
             },
         )?;
         ledgers.into_iter().for_each(|(facts, ledger)| visit(facts, ledger));
+        Ok(unread)
+    }
+
+    /// What one session of a list took; nothing if its transcript cannot be read.
+    pub fn spent_by(&self, entry: &Entry) -> Ledger {
+        let place = if entry.row.state == State::Deleted { Place::Trash } else { Place::Agents };
+        // A list is not refused because of a cost: whatever is wrong with the index, the transcript is asked.
+        if let Some(Ok(Some(ledger))) = self.index.as_ref().map(|index| index.spent_by(place, entry)) {
+            return ledger;
+        }
+        let read = self.store.path(entry).and_then(|path| usage::read(&self.store, &path));
+        read.map(|(_, ledger)| ledger).unwrap_or_default()
+    }
+
+    /// Hands what all sessions took together in some hours (since the epoch) to `visit`, by agent and model: a day of UTC at a
+    /// time where `is_one` says that its hours belong together, else an hour at a time, and the same hour more than once.
+    pub fn sums(
+        &self,
+        hours: Range<i64>,
+        is_one: &dyn Fn(i64) -> bool,
+        progress: &mut dyn FnMut(&Path, u64),
+        visit: &mut dyn FnMut(Sum<'_>),
+    ) -> Result<Vec<Unread>> {
+        // Handed on only when all are there, as above.
+        type Told = Vec<(i64, AgentDir, String, Line)>;
+        let keep = |told: &mut Told, hour: i64, dir: &AgentDir, model: &str, line: Line| {
+            if hours.contains(&hour) {
+                told.push((hour, dir.clone(), model.to_owned(), line));
+            }
+        };
+        let (told, unread) = self.ask(
+            Depth::Changed,
+            &mut Notes::default(),
+            progress,
+            |index, _| {
+                let mut told = Vec::new();
+                index.sums(&hours, is_one, &mut |sum| keep(&mut told, sum.hour, sum.dir, sum.model, sum.line))?;
+                let mut unread = Vec::new();
+                for indexed in index.unfinished()? {
+                    let entry = &indexed.entry;
+                    let path = self.store.path(entry)?;
+                    if self.is_elsewhere(entry) {
+                        continue;
+                    }
+                    match LogReader::open(self.store.medium().as_ref(), &path) {
+                        Ok(reader) => {
+                            let ledger = index.unfinished_lines(&indexed, &reader)?;
+                            ledger
+                                .lines()
+                                .for_each(|(hour, model, line)| keep(&mut told, hour, &entry.dir, model, *line));
+                        }
+                        Err(error) => unread.push((path, error.to_string())),
+                    }
+                }
+                unread.extend(self.unreadable(index)?);
+                Ok((told, unread))
+            },
+            |progress, _| {
+                let mut told = Vec::new();
+                let reach = Reach::TouchedSince(hours.start.saturating_mul(HOUR_MS).saturating_sub(MARGIN_MS));
+                let visit = |facts: Facts, ledger: Ledger| {
+                    ledger.lines().for_each(|(hour, model, line)| keep(&mut told, hour, &facts.dir, model, *line));
+                };
+                let unread = usage::collect(&self.store, reach, |path| progress(path, 0), visit)?;
+                Ok((told, unread))
+            },
+        )?;
+        told.iter().for_each(|(hour, dir, model, line)| visit(Sum { hour: *hour, dir, model, line: *line }));
+        Ok(unread)
+    }
+
+    /// Whether a session in the trash came back by an import: it is counted where it is used.
+    fn is_elsewhere(&self, entry: &Entry) -> bool {
+        let id = SessionId::parse(&entry.row.id).filter(|_| entry.row.state == State::Deleted);
+        id.is_some_and(|id| self.store.medium().stat(&entry.dir.transcript(&id)).is_ok())
+    }
+
+    /// The sessions that could not be read, with the reason.
+    fn unreadable(&self, index: &Index) -> Asked<Vec<Unread>> {
+        let mut unread = Vec::new();
+        for entry in index.unreadable()? {
+            match (&entry.row.state, self.store.path(&entry)) {
+                (State::Unreadable(why), Ok(path)) => unread.push((path, why.clone())),
+                // The trash does not remember why.
+                (State::Deleted, Ok(path)) => {
+                    unread.extend(usage::read(&self.store, &path).err().map(|error| (path, error.to_string())));
+                }
+                _ => {}
+            }
+        }
         Ok(unread)
     }
 }

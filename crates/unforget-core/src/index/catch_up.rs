@@ -4,28 +4,36 @@
 //! enough when it was read, because a directory can change twice within the clock's resolution. Sessions that are or
 //! were being written have a mark. After a rebuild nobody's marks are there, so locks are looked at, too.
 //!
-//! Reading is done between transactions, in portions: a rebuild that is interrupted goes on where it stopped.
+//! Reading is done outside of transactions, in portions: a rebuild that is interrupted goes on where it stopped. One thread reads
+//! while the other writes; a portion that waits is all that is in memory besides.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::look::Task;
-use super::{Asked, Index, Place, row};
+use super::look::Applied;
+use super::{Asked, Index, Place, Trouble, row, schema};
 use crate::layout::{self, AgentDir};
-use crate::medium::{Access, FileKind, Stat};
+use crate::medium::{Access, Stat};
 use crate::snapshot;
 use crate::stamp::SessionId;
 use crate::store::{Entry, Store};
 use crate::summary::{Row, State};
 
+mod portions;
+
+use portions::{PORTION_SESSIONS, Portions, Read};
+
 /// A directory's time is believed if it was older than this when it was read, in nanoseconds: some file systems count in seconds.
 const SETTLED: i64 = 2_000_000_000;
-/// How much is read between two transactions.
-const PORTION_SESSIONS: usize = 512;
-const PORTION_BYTES: u64 = 16 << 20;
+/// How many portions wait to be written down while the next one is read.
+const READ_AHEAD: usize = 1;
+/// How many sessions, the newest ones, are asked for their lock although the system tells who has which: not in another
+/// container, and not on every file system.
+const TRIED: usize = 4096;
 /// The mark of a session that had a writer when nothing was known of it.
 const FOUND_LIVE: &str = "found-live";
 
@@ -74,7 +82,7 @@ impl Index {
         let mut caught = Caught::default();
         self.take_in_distrust()?;
         let work = match self.read(|connection| self.work(connection, store, depth)) {
-            Err(super::Trouble::Absent) => {
+            Err(Trouble::Absent) => {
                 let is_empty = Place::ALL.iter().all(|place| self.medium.stat(place.top()).is_err());
                 if is_empty {
                     return Ok(caught);
@@ -87,7 +95,7 @@ impl Index {
         for folder in &work.folders {
             self.folder(store, folder, &mut caught, progress)?;
         }
-        self.look_at(work.sessions.into_iter(), &mut caught, progress)?;
+        self.look_at(work.sessions, &mut caught, progress)?;
         self.marks(work.marks, &mut caught)?;
         Ok(caught)
     }
@@ -100,7 +108,7 @@ impl Index {
         }
         self.write(|connection| Ok(connection.execute("UPDATE dirs SET stamp = NULL", ())?))?;
         match self.medium.remove(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(super::Trouble::Refused(error.to_string())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Trouble::Refused(error.to_string())),
             _ => Ok(()),
         }
     }
@@ -118,12 +126,15 @@ impl Index {
                 work.folders.extend(self.changed(connection, place, dir, depth)?);
             }
         }
-        let sql = "SELECT place, dir, id FROM sessions INDEXED BY unsure WHERE state = 'unreadable'";
-        let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query(())?;
-        while let Some(row) = rows.next()? {
-            let (place, dir, id): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            work.sessions.extend(SessionId::parse(&id).map(|id| (Place::of(place), AgentDir::found(&dir), id)));
+        let unsure = "SELECT place, dir, id FROM sessions INDEXED BY unsure WHERE state = 'unreadable'";
+        let unread = "SELECT place, dir, id FROM sessions INDEXED BY unread WHERE state = 'unread'";
+        for sql in [unsure, unread] {
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(())?;
+            while let Some(row) = rows.next()? {
+                let (place, dir, id): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                work.sessions.extend(SessionId::parse(&id).map(|id| (Place::of(place), AgentDir::found(&dir), id)));
+            }
         }
         let mut statement = connection.prepare_cached("SELECT dir, id, token FROM dirty")?;
         let mut rows = statement.query(())?;
@@ -142,7 +153,6 @@ impl Index {
             .prepare_cached(sql)?
             .query_row((place.number(), dir.as_str()), |row| Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(1)?)))
             .optional()?;
-        let is_believed = |then: i64, seen_ms: i64| seen_ms.saturating_mul(1_000_000).saturating_sub(then) > SETTLED;
         Ok(match (known, stamp) {
             (None, None) => None,
             (Some((Some(then), seen_ms)), Some(now))
@@ -168,41 +178,38 @@ impl Index {
         let (place, dir) = (folder.place, &folder.dir);
         let path = place.folder(dir);
         let seen_ms = self.source.now_ms();
-        // Whoever writes already may have no mark here, and goes on after the look that comes now.
-        let holders = match folder.is_new || folder.is_distrusted {
-            true => self.medium.lock_holders().unwrap_or_default(),
-            false => HashMap::new(),
+        // Asked first: what is compared below may be of a newer database, never of an older one.
+        let birth = self.read(schema::birth)?;
+        let compared = match folder.is_new || folder.is_distrusted {
+            true => store.names(&path).map_err(Trouble::from).and_then(|found| {
+                // Whoever writes already may have no mark here, and goes on after the look that comes now.
+                let live = if place == Place::Agents { self.live(dir, &found) } else { Vec::new() };
+                Ok((self.differing_files(found, place, dir)?, live))
+            }),
+            false => self.differing_names(store, place, dir).map(|differing| (differing, Vec::new())),
         };
-        // A name can have come to mean another file: a copy that was brought back, or written anew by an editor.
-        let found = match store.names(&path) {
-            Ok(found) => found,
-            Err(error) if error.is_io(io::ErrorKind::NotADirectory) => {
+        let (differing, live) = match compared {
+            Err(Trouble::Store(error)) if error.is_io(io::ErrorKind::NotADirectory) => {
                 caught.unreadable.push((path, error.to_string()));
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
+            other => other?,
         };
-        let mut known = self.read(|connection| known(connection, place, dir))?;
-        let mut look = Vec::new();
-        for (id, stat) in found {
-            match known.remove(id.as_str()) {
-                Some(row) if row.is_sure && row.is_of(&stat) => {}
-                _ => look.push((place, dir.clone(), id)),
-            }
-        }
-        let gone = known.into_iter().filter(|(_, row)| !row.is_missing);
-        look.extend(gone.filter_map(|(id, _)| SessionId::parse(&id)).map(|id| (place, dir.clone(), id)));
+        let mut look: Vec<_> = differing.into_iter().map(|id| (place, dir.clone(), id)).collect();
         // Newest first: ids begin with their time.
         look.sort_by(|a, b| b.2.cmp(&a.2));
         if folder.is_new && place == Place::Agents {
             self.remember_missing(dir, &look)?;
         }
-        self.look_at(look.into_iter(), caught, progress)?;
-        let live = self.live(place, dir, &holders)?;
+        self.look_at(look, caught, progress)?;
         self.write(|connection| {
+            // Another index that took the place of this one does not know these names.
+            if schema::birth(connection)? != birth {
+                return Err(Trouble::Busy);
+            }
             for id in &live {
                 let sql = "INSERT OR IGNORE INTO dirty (dir, id, token) VALUES (?1, ?2, ?3)";
-                connection.execute(sql, (dir.as_str(), id, FOUND_LIVE))?;
+                connection.execute(sql, (dir.as_str(), id.as_str(), FOUND_LIVE))?;
             }
             let sql = "INSERT INTO dirs (place, dir, stamp, seen_ms, changed) VALUES (?1, ?2, ?3, ?4, 1)
                 ON CONFLICT (place, dir) DO UPDATE SET stamp = ?3, seen_ms = ?4, changed = 1";
@@ -215,18 +222,20 @@ impl Index {
         })
     }
 
-    /// The sessions of a directory that someone is writing.
-    fn live(&self, place: Place, dir: &AgentDir, holders: &HashMap<(u64, u64), String>) -> Asked<Vec<String>> {
-        self.read(|connection| {
-            let sql = "SELECT id FROM sessions WHERE place = ?1 AND dir = ?2 AND device = ?3 AND inode = ?4";
-            let mut statement = connection.prepare_cached(sql)?;
-            let mut live = Vec::new();
-            for (device, inode) in holders.keys() {
-                let place = (place.number(), dir.as_str(), device.cast_signed(), inode.cast_signed());
-                live.extend(statement.query_row(place, |row| row.get::<_, String>(0)).optional()?);
-            }
-            Ok(live)
-        })
+    /// The sessions of a directory that someone is writing: those that the system tells of, and of the others the
+    /// newest, whose locks are tried. Where the system tells nothing, all are tried.
+    fn live(&self, dir: &AgentDir, found: &[(SessionId, Stat)]) -> Vec<SessionId> {
+        let holders = self.medium.lock_holders();
+        let tried = if holders.is_some() { TRIED } else { usize::MAX };
+        let holders = holders.unwrap_or_default();
+        let (mut live, mut others): (Vec<_>, Vec<_>) =
+            found.iter().partition(|(_, stat)| holders.contains_key(&stat.identity));
+        others.sort_by_key(|(_, stat)| std::cmp::Reverse(stat.modified_ns));
+        let is_held = |path: &Path| {
+            matches!(self.medium.open(path, Access::Read).and_then(|file| file.try_lock_shared()), Ok(false))
+        };
+        live.extend(others.into_iter().take(tried).filter(|(id, _)| is_held(&dir.transcript(id))));
+        live.into_iter().map(|(id, _)| id.clone()).collect()
     }
 
     /// A new index knows of sessions whose file is gone what `sessions.json` says.
@@ -249,40 +258,41 @@ impl Index {
         })
     }
 
-    /// Looks at sessions, in portions.
+    /// Looks at sessions, in portions; if there are many, the next one is read while one is written down.
     fn look_at(
         &self,
-        mut sessions: impl Iterator<Item = (Place, AgentDir, SessionId)>,
+        sessions: Vec<(Place, AgentDir, SessionId)>,
         caught: &mut Caught,
         progress: &mut dyn FnMut(&Path, u64),
     ) -> Asked<()> {
-        loop {
-            let portion: Vec<_> = sessions.by_ref().take(PORTION_SESSIONS).collect();
-            if portion.is_empty() {
-                return Ok(());
+        let are_many = sessions.len() > PORTION_SESSIONS;
+        let mut portions = Portions::new(self, sessions);
+        let mut write_down = |portion: Asked<Vec<Read>>| {
+            let portion = portion?;
+            for Read { task, len, .. } in &portion {
+                progress(&task.place.transcript(&task.dir, &task.id), *len);
             }
-            let mut tasks = self.read(|connection| {
-                let gather = |(place, dir, id): &(_, _, _)| self.gather(connection, *place, dir, id);
-                portion.iter().map(gather).collect::<Asked<Vec<Task>>>()
-            })?;
-            while !tasks.is_empty() {
-                let mut looked = Vec::new();
-                let mut bytes = 0;
-                while let Some(task) = tasks.pop() {
-                    let path = task.place.transcript(&task.dir, &task.id);
-                    let len = self.medium.stat(&path).map_or(0, |stat| stat.len);
-                    progress(&path, len);
-                    looked.push((self.read_file(&task)?, task));
-                    bytes += len;
-                    if bytes > PORTION_BYTES {
-                        break;
+            let moved = self.write(|connection| {
+                let mut moved = Vec::new();
+                for Read { task, looked, .. } in portion {
+                    if self.apply(connection, &task, looked, caught)? == Applied::Moved {
+                        moved.push(task);
                     }
                 }
-                self.write(|connection| {
-                    looked.into_iter().try_for_each(|(looked, task)| self.apply(connection, &task, looked, caught))
-                })?;
-            }
+                Ok(moved)
+            })?;
+            // Rare, and a matter of two places: one at a time.
+            moved.iter().try_for_each(|task| self.look(task.place, &task.dir, &task.id, caught))
+        };
+        if !are_many {
+            return portions.try_for_each(write_down);
         }
+        std::thread::scope(|scope| {
+            let (send, receive) = mpsc::sync_channel(READ_AHEAD);
+            // Whoever writes down may have given up, and then nobody takes the next one.
+            scope.spawn(move || portions.try_for_each(|portion| send.send(portion).ok()));
+            receive.into_iter().try_for_each(&mut write_down)
+        })
     }
 
     /// Looks at sessions that were being written, and takes the mark from those that are no more.
@@ -312,8 +322,7 @@ impl Index {
         for mark in &marks {
             let Some(is_live) = stale(mark)? else { continue };
             let (dir, id, token) = mark;
-            self.write(|connection| {
-                self.look(connection, Place::Agents, dir, id, caught)?;
+            self.look_and(Place::Agents, dir, id, caught, |connection| {
                 if !is_live {
                     let sql = "DELETE FROM dirty WHERE dir = ?1 AND id = ?2 AND token = ?3";
                     connection.execute(sql, (dir.as_str(), id.as_str(), token))?;
@@ -329,43 +338,11 @@ impl Index {
     /// Whether someone holds a transcript's lock. Not every system tells who does: a process in another container is
     /// not listed, and some file systems are listed by another number. A mark that is taken too early is lost, so the lock itself is asked.
     fn is_locked(&self, path: &Path) -> bool {
-        !matches!(self.medium.open(path, Access::Read).and_then(|file| file.try_lock()), Ok(true))
+        !matches!(self.medium.open(path, Access::Read).and_then(|file| file.try_lock_shared()), Ok(true))
     }
 }
 
-/// What a row says of its file.
-struct Proof {
-    bytes: u64,
-    modified_ns: i64,
-    identity: (u64, u64),
-    is_sure: bool,
-    is_missing: bool,
-}
-
-impl Proof {
-    fn is_of(&self, stat: &Stat) -> bool {
-        stat.kind == FileKind::File
-            && (stat.len, stat.modified_ns, stat.identity) == (self.bytes, self.modified_ns, self.identity)
-    }
-}
-
-/// The rows of a directory, by id.
-fn known(connection: &Connection, place: Place, dir: &AgentDir) -> Asked<HashMap<String, Proof>> {
-    let sql = "SELECT id, bytes, modified_ns, device, inode, state FROM sessions WHERE place = ?1 AND dir = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query((place.number(), dir.as_str()))?;
-    let mut known = HashMap::new();
-    while let Some(row) = rows.next()? {
-        let (device, inode): (i64, i64) = (row.get(3)?, row.get(4)?);
-        let state: String = row.get(5)?;
-        let proof = Proof {
-            bytes: row.get::<_, i64>(1)?.cast_unsigned(),
-            modified_ns: row.get(2)?,
-            identity: (device.cast_unsigned(), inode.cast_unsigned()),
-            is_sure: matches!(state.as_str(), "ok" | "mismatch" | "deleted"),
-            is_missing: state == "missing",
-        };
-        known.insert(row.get(0)?, proof);
-    }
-    Ok(known)
+/// Whether a directory's time was old enough when it was read.
+pub(super) fn is_believed(then: i64, seen_ms: i64) -> bool {
+    seen_ms.saturating_mul(1_000_000).saturating_sub(then) > SETTLED
 }

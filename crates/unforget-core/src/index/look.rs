@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::row::{self, Indexed};
-use super::{Asked, Caught, Index, Place, spent, text};
+use super::{Asked, Caught, Index, Place, Trouble, spent, text};
 use crate::error::{Error, Result};
 use crate::layout::AgentDir;
 use crate::lines::Physical;
@@ -25,6 +25,8 @@ use crate::usage::{self, Ledger};
 
 /// How many bytes before the place where reading goes on are compared.
 const TAIL: u64 = 64;
+/// How often a session is looked at anew because someone else was faster, or it was moved.
+const ATTEMPTS: usize = 4;
 
 /// What a fold knows, so that it can go on.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -55,7 +57,28 @@ pub(super) struct Folded {
     pub(super) tail: Vec<u8>,
     /// Damage met so far.
     pub(super) damage: u64,
-    pub(super) state: Carried,
+    /// None of a short file, which is read again.
+    pub(super) state: Option<Carried>,
+}
+
+impl Folded {
+    /// What the lines behind the place where reading stopped took. Of a short transcript it is not kept what went before them, and
+    /// that is read again.
+    pub(super) fn rest(self, reader: &LogReader) -> Result<Ledger> {
+        let from = if self.state.is_some() { self.scanned } else { 0 };
+        let mut state = self.state.unwrap_or_default();
+        let mut ledger = Ledger::after(std::mem::take(&mut state.calls));
+        let mut is_behind = from == self.scanned;
+        let mut forward = reader.forward(from);
+        while let Some(line) = forward.next()? {
+            if !is_behind && line.offset >= self.scanned {
+                ledger = Ledger::after(ledger.carry().clone());
+                is_behind = true;
+            }
+            state.scanner.feed(&line, |record| ledger.feed(&record));
+        }
+        Ok(if is_behind { ledger } else { Ledger::default() })
+    }
 }
 
 /// A session that is to be looked at, and what the index knows of it.
@@ -76,6 +99,8 @@ pub(super) struct Fresh {
     ledger: Ledger,
     /// Whether it was read from the beginning.
     is_whole: bool,
+    /// Whether it begins with what was there before.
+    is_longer: bool,
 }
 
 /// What became of a session's file.
@@ -102,19 +127,74 @@ impl Task {
     }
 }
 
+/// What came of writing down what was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Applied {
+    /// The index says it.
+    Yes,
+    /// Someone else wrote something meanwhile.
+    Overtaken,
+    /// Its file is in the other place, which is to be looked at.
+    Moved,
+}
+
 impl Index {
-    /// Looks at one session, in a transaction that is open already.
-    pub(super) fn look(
+    /// Looks at one session.
+    pub(super) fn look(&self, place: Place, dir: &AgentDir, id: &SessionId, caught: &mut Caught) -> Asked<()> {
+        self.look_and(place, dir, id, caught, |_| Ok(()))
+    }
+
+    /// Looks at one session, and does something else in the transaction that says what was found.
+    ///
+    /// If others are always faster, nothing else is done: their look was not this one.
+    pub(super) fn look_and(
         &self,
-        connection: &Connection,
         place: Place,
         dir: &AgentDir,
         id: &SessionId,
         caught: &mut Caught,
+        then: impl Fn(&Connection) -> Asked<()>,
     ) -> Asked<()> {
-        let task = self.gather(connection, place, dir, id)?;
-        let looked = self.read_file(&task)?;
-        self.apply(connection, &task, looked, caught)
+        let mut place = place;
+        let mut left: Option<Task> = None;
+        for _ in 0..ATTEMPTS {
+            let task = match self.read(|connection| self.gather(connection, place, dir, id)) {
+                Err(Trouble::Absent) => {
+                    self.write(|_| Ok(()))?;
+                    continue;
+                }
+                other => other?,
+            };
+            let looked = self.read_file(&task)?;
+            let applied = self.write(|connection| {
+                let applied = self.apply(connection, &task, looked, caught)?;
+                if applied == Applied::Yes {
+                    left.iter().try_for_each(|left| self.forget_left(connection, left))?;
+                    then(connection)?;
+                }
+                Ok(applied)
+            })?;
+            match applied {
+                Applied::Yes => return Ok(()),
+                Applied::Overtaken => {}
+                Applied::Moved => {
+                    place = task.other();
+                    left = Some(task);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the row of a session that is in the other place now, if it did not go along: the other place had one
+    /// already, because it was deleted, imported, and deleted again.
+    fn forget_left(&self, connection: &Connection, task: &Task) -> Asked<()> {
+        let left = row::find(connection, task.place, &task.dir, task.id.as_str())?;
+        let is_same = left.is_some_and(|left| task.known.as_ref().is_some_and(|known| known.number == left.number));
+        match is_same && self.medium.stat(&task.path()).is_err() {
+            true => self.forget(connection, task),
+            false => Ok(()),
+        }
     }
 
     /// What the index knows of a session that is to be looked at.
@@ -161,25 +241,31 @@ impl Index {
         if let Ok(stat) = self.medium.stat(&task.path()) {
             (row.bytes, row.modified_ns, identity) = (stat.len, stat.modified_ns, stat.identity);
         }
-        // What cannot be read now still is the session that it was.
+        // What cannot be read now still is the session that it was. Of the trash, nobody but its files tells what is in it.
         let row = match &task.known {
-            Some(known) => {
+            Some(known) if task.place == Place::Agents => {
                 Row { state: row.state, bytes: row.bytes, modified_ns: row.modified_ns, ..known.entry.row.clone() }
             }
-            None => row,
+            _ => row,
         };
         let entry = Box::new(Entry { row: task.finish(row), dir: task.dir.clone() });
         Looked::There { entry, identity, fresh: None }
     }
 
     /// Writes down what was found, unless someone else did meanwhile.
-    pub(super) fn apply(&self, connection: &Connection, task: &Task, looked: Looked, caught: &mut Caught) -> Asked<()> {
+    pub(super) fn apply(
+        &self,
+        connection: &Connection,
+        task: &Task,
+        looked: Looked,
+        caught: &mut Caught,
+    ) -> Asked<Applied> {
         let now = match &task.known {
             Some(known) => row::find(connection, known.place, &task.dir, task.id.as_str())?,
             None => row::find(connection, task.place, &task.dir, task.id.as_str())?,
         };
         if now != task.known {
-            return Ok(());
+            return Ok(Applied::Overtaken);
         }
         match looked {
             Looked::There { entry, identity, fresh } => {
@@ -197,8 +283,10 @@ impl Index {
                 let number =
                     row::put(connection, task.place, &entry, identity, fresh.as_deref().map(|fresh| &fresh.folded))?;
                 // What cannot be read, or has changed in the middle, is heard and counted anew.
-                if fresh.as_ref().is_none_or(|fresh| fresh.is_whole) {
+                if fresh.as_ref().is_none_or(|fresh| !fresh.is_longer) {
                     text::forget(connection, number)?;
+                }
+                if fresh.as_ref().is_none_or(|fresh| fresh.is_whole) {
                     spent::forget(connection, number)?;
                 }
                 if let Some(fresh) = fresh {
@@ -211,14 +299,7 @@ impl Index {
                 match (&task.known, task.place) {
                     (None, _) => {}
                     // Its row goes along when the other place is looked at.
-                    (Some(known), _) if moved => {
-                        self.look(connection, task.other(), &task.dir, &task.id, caught)?;
-                        // Unless the other place had a row already: deleted, imported, and deleted again.
-                        let left = row::find(connection, task.place, &task.dir, task.id.as_str())?;
-                        if left.is_some_and(|left| left.number == known.number) {
-                            self.forget(connection, task)?;
-                        }
-                    }
+                    (Some(_), _) if moved => return Ok(Applied::Moved),
                     (Some(_), Place::Trash) => self.forget(connection, task)?,
                     (Some(known), Place::Agents) => {
                         let row = Row { state: State::Missing, ..known.entry.row.clone() };
@@ -228,7 +309,7 @@ impl Index {
                 }
             }
         }
-        Ok(())
+        Ok(Applied::Yes)
     }
 
     fn forget(&self, connection: &Connection, task: &Task) -> Asked<()> {
@@ -244,30 +325,33 @@ impl Task {
     /// The row of the file and how far it was folded, going on from where that was known.
     fn fold(&self, reader: &LogReader) -> Result<(Row, Fresh)> {
         let continued = self.continued(reader)?;
-        let is_whole = continued.is_none();
-        let mut folded = continued.unwrap_or_default();
-        let mut ledger = Ledger::after(folded.state.calls.clone());
+        let is_longer = continued.is_some();
+        let known = continued.and_then(|mut folded| Some((folded.state.take()?, folded)));
+        let is_whole = known.is_none();
+        let (mut state, mut folded) = known.unwrap_or_default();
+        let mut ledger = Ledger::after(state.calls.clone());
         let mut forward = reader.forward(folded.scanned);
         let mut torn = None;
         while let Some(line) = forward.next()? {
             // A line without its line feed may still grow: it counts in the row, and is read again next time.
             if line.terminated {
-                folded.state.feed(&line, &mut ledger);
+                state.feed(&line, &mut ledger);
                 folded.scanned = line.offset + line.len + 1;
             } else {
-                torn.insert(folded.state.clone()).feed(&line, &mut Ledger::default());
+                torn.insert(state.clone()).feed(&line, &mut Ledger::default());
             }
         }
         let before = folded.damage;
-        folded.damage += folded.state.scanner.report.damage_count();
+        folded.damage += state.scanner.report.damage_count();
         let damage = torn.as_ref().map_or(folded.damage, |torn| before + torn.scanner.report.damage_count());
-        let fold = torn.map_or_else(|| folded.state.fold.clone(), |torn| torn.fold);
+        let fold = torn.map_or_else(|| state.fold.clone(), |torn| torn.fold);
         let row = fold.finish(self.id.as_str(), reader.len(), reader.modified_ns(), damage);
-        folded.state.scanner.report = crate::report::Report::default();
-        folded.state.calls = ledger.carry().clone();
+        state.scanner.report = crate::report::Report::default();
+        state.calls = ledger.carry().clone();
+        folded.state = Some(state);
         let tail = folded.scanned.min(TAIL);
         folded.tail = reader.bytes(folded.scanned - tail, usize::try_from(tail).unwrap_or(0))?;
-        Ok((row, Fresh { folded, ledger, is_whole }))
+        Ok((row, Fresh { folded, ledger, is_whole, is_longer }))
     }
 
     /// Where reading can go on, if the file begins with what was folded.

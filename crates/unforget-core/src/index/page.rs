@@ -6,7 +6,7 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, params_from_iter};
 
 use super::row::{self, COLUMNS, Indexed};
-use super::{Asked, Index, Place};
+use super::{Asked, Index, Place, proof};
 use crate::key::Key;
 use crate::listing::{Ask, Sort, Value, Wanted};
 use crate::store::Entry;
@@ -71,9 +71,10 @@ impl Index {
             let mut rows = statement.query([place.number()])?;
             let mut entries = Vec::new();
             while let Some(columns) = rows.next()? {
-                entries.push(row::entry(columns)?.entry);
+                entries.push(row::entry(columns)?);
             }
-            Ok(entries)
+            proof::check(connection, &Ask { place, limit: usize::MAX, ..Ask::default() }, &entries)?;
+            Ok(entries.into_iter().map(|indexed| indexed.entry).collect())
         })
     }
 
@@ -100,20 +101,38 @@ impl Index {
     ) -> Asked<()> {
         for indexed in indexed {
             let Some(id) = crate::stamp::SessionId::parse(&indexed.entry.row.id) else { continue };
-            self.write(|connection| self.look(connection, indexed.place, &indexed.entry.dir, &id, caught))?;
+            self.look(indexed.place, &indexed.entry.dir, &id, caught)?;
         }
         Ok(())
     }
 }
 
 fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) -> Asked<Vec<Indexed>> {
+    let (sql, values) = query(ask, live);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while let Some(columns) = rows.next()? {
+        found.push(row::entry(columns)?);
+    }
+    proof::check(connection, ask, &found)?;
+    Ok(found)
+}
+
+/// What is asked, as SQL with its values.
+fn query(ask: &Ask, live: &HashMap<(u64, u64), String>) -> (String, Vec<Sql>) {
     let (column, is_rising) = (ask.sort.column(), ask.sort.is_rising());
     let mut condition = Condition::default();
     condition.and("place = ?", ask.place.number());
     let filter = &ask.filter;
-    for (column, value) in [("agent", &filter.agent), ("channel", &filter.channel), ("peer", &filter.peer)] {
+    // SQLite cannot know which part of a key is the rarest: the first of these leads to the rows, the others only choose
+    // among them. In another order than by use, only a peer is rare enough to be worth sorting all that it has.
+    let mut leads = true;
+    for (column, value) in [("peer", &filter.peer), ("channel", &filter.channel), ("agent", &filter.agent)] {
         if let Some(value) = value {
-            condition.and(&format!("{column} = ?"), value.clone());
+            let is_lead = leads && (column == "peer" || ask.sort == Sort::Updated);
+            condition.and(&format!("{}{column} = ?", if is_lead { "" } else { "+" }), value.clone());
+            leads = false;
         }
     }
     if let Some(since) = filter.since_ms {
@@ -124,21 +143,23 @@ fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) 
     }
     if let Some(label) = &filter.label {
         condition.and("label = ?", label.clone());
+        condition.and("label_folded = ?", label.to_lowercase());
     }
     match filter.state {
         None => {}
         Some(Wanted::Ok) => condition.plain("state = 'ok'"),
         Some(Wanted::Damaged) => condition.plain("damage > 0"),
-        Some(Wanted::Missing) => condition.plain("state = 'missing'"),
-        Some(Wanted::Mismatch) => condition.plain("state = 'mismatch'"),
-        Some(Wanted::Unreadable) => condition.plain("state = 'unreadable'"),
+        // The first half is what the index of odd states says of itself, or SQLite would not see that it fits.
+        Some(Wanted::Missing) => condition.plain("state NOT IN ('ok', 'deleted') AND state = 'missing'"),
+        Some(Wanted::Mismatch) => condition.plain("state NOT IN ('ok', 'deleted') AND state = 'mismatch'"),
+        Some(Wanted::Unreadable) => condition.plain("state NOT IN ('ok', 'deleted') AND state = 'unreadable'"),
         Some(Wanted::Live) => {
             let pairs: Vec<String> = live
                 .keys()
-                .map(|(device, inode)| format!("({}, {})", device.cast_signed(), inode.cast_signed()))
+                .map(|(device, inode)| format!("({}, {})", inode.cast_signed(), device.cast_signed()))
                 .collect();
             let pairs = if pairs.is_empty() { "(0, 0)".to_owned() } else { pairs.join(", ") };
-            condition.plain(&format!("(device, inode) IN (VALUES {pairs})"));
+            condition.plain(&format!("(inode, device) IN (VALUES {pairs})"));
         }
     }
     if let Some(after) = &ask.after {
@@ -158,18 +179,21 @@ fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) 
         }
     }
     let direction = if is_rising { "ASC" } else { "DESC" };
+    // A plus keeps SQLite from walking all sessions in their order to find the few of a peer.
+    let sorted = if filter.peer.is_some() && ask.sort != Sort::Updated { "+" } else { "" };
+    // A few of very many, whatever the order: SQLite would rather go through all of them in order.
+    let lead = match (&filter.label, filter.state) {
+        (Some(_), _) => " INDEXED BY by_label",
+        (None, Some(Wanted::Live)) => " INDEXED BY by_file",
+        (None, _) if filter.peer.is_some() => " INDEXED BY by_peer",
+        _ => "",
+    };
     let sql = format!(
-        "SELECT {COLUMNS} FROM sessions WHERE {} ORDER BY {column} {direction}, id DESC, dir LIMIT {}",
+        "SELECT {COLUMNS} FROM sessions{lead} WHERE {} ORDER BY {sorted}{column} {direction}, id DESC, dir LIMIT {}",
         condition.parts.join(" AND "),
         row::clamp(ask.limit as u64).saturating_add(1)
     );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(condition.values))?;
-    let mut found = Vec::new();
-    while let Some(columns) = rows.next()? {
-        found.push(row::entry(columns)?);
-    }
-    Ok(found)
+    (sql, condition.values)
 }
 
 /// The sessions that a name could mean, a bounded number for each way in which it could.
@@ -220,13 +244,31 @@ impl Index {
         })
     }
 
+    /// The session of a key that was created last: its current one, even if its transcript is missing.
+    pub(crate) fn current_of_key(&self, key: &str) -> Asked<Vec<Indexed>> {
+        self.read(|connection| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM sessions INDEXED BY by_key_created
+                 WHERE key = ?1 AND place = 0 AND state != 'mismatch' ORDER BY created_ms DESC, id DESC LIMIT 1"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([key])?;
+            let mut found = Vec::new();
+            while let Some(columns) = rows.next()? {
+                found.push(row::entry(columns)?);
+            }
+            Ok(found)
+        })
+    }
+
     /// The newest rows of a directory whose snapshot is out of date, for each such directory.
     pub(crate) fn snapshots(&self, rows: usize) -> Asked<Vec<(crate::layout::AgentDir, Vec<Row>)>> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached("SELECT dir FROM dirs WHERE place = 0 AND changed = 1")?;
             let dirs: Vec<String> = statement.query_map((), |row| row.get(0))?.collect::<Result<_, _>>()?;
             let sql = format!(
-                "SELECT {COLUMNS} FROM sessions WHERE place = 0 AND dir = ?1 ORDER BY updated_ms DESC, id DESC LIMIT {rows}"
+                "SELECT {COLUMNS} FROM sessions INDEXED BY by_dir WHERE place = 0 AND dir = ?1
+                 ORDER BY updated_ms DESC, id DESC LIMIT {rows}"
             );
             let mut statement = connection.prepare_cached(&sql)?;
             let mut snapshots = Vec::new();
@@ -248,5 +290,54 @@ impl Index {
             connection.execute("UPDATE dirs SET changed = 0 WHERE place = 0 AND dir = ?1", [dir.as_str()])?;
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::schema;
+    use crate::listing::Filter;
+
+    /// How SQLite would go about it.
+    fn plan(filter: Filter, sort: Sort) -> String {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::prepare(&connection).unwrap();
+        let (sql, values) = query(&Ask { filter, sort, ..Ask::default() }, &HashMap::from([((1, 2), String::new())]));
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
+        steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ")
+    }
+
+    #[test]
+    fn a_filter_leads_to_its_sessions_in_their_order() {
+        let word = || Some("x".to_owned());
+        let key = Filter { agent: word(), channel: word(), peer: word(), ..Filter::default() };
+        for (filter, index) in [
+            (Filter::default(), "by_updated"),
+            (Filter { since_ms: Some(1), ..Filter::default() }, "by_updated"),
+            (Filter { agent: word(), ..Filter::default() }, "by_agent"),
+            (Filter { channel: word(), since_ms: Some(1), ..Filter::default() }, "by_channel"),
+            (Filter { peer: word(), ..Filter::default() }, "by_peer"),
+            (key.clone(), "by_peer"),
+            (Filter { state: Some(Wanted::Damaged), ..Filter::default() }, "by_damage"),
+            (Filter { state: Some(Wanted::Missing), ..Filter::default() }, "by_state"),
+            (Filter { state: Some(Wanted::Unreadable), ..Filter::default() }, "by_state"),
+            (Filter { state: Some(Wanted::Mismatch), ..Filter::default() }, "by_state"),
+        ] {
+            let plan = plan(filter, Sort::Updated);
+            assert!(plan.starts_with(&format!("SEARCH sessions USING INDEX {index} ")), "{index}: {plan}");
+            // Sessions of the same moment and id are put in order; all others come in it.
+            assert!(!plan.contains("TEMP B-TREE") || plan.contains("LAST TERM OF ORDER BY"), "{index}: {plan}");
+        }
+        for (filter, index) in [
+            (Filter { label: word(), ..Filter::default() }, "by_label"),
+            (Filter { state: Some(Wanted::Live), ..Filter::default() }, "by_file"),
+        ] {
+            let plan = plan(filter, Sort::Updated);
+            assert!(plan.contains(&format!("SEARCH sessions USING INDEX {index} ")), "{index}: {plan}");
+        }
+        assert!(plan(Filter { agent: word(), ..Filter::default() }, Sort::Created).contains("INDEX by_created"));
+        assert!(plan(key, Sort::Created).contains("INDEX by_peer"));
     }
 }

@@ -1,19 +1,33 @@
 //! Rows of the list in and out of the database.
 //!
-//! A row is kept whole, as JSON with a checksum, beside the columns that it is found by: SQLite does not notice a changed
-//! byte in a text, and a list must not show one.
+//! What a row is found by is in columns, the rest of it in one text, and nothing is there twice. A checksum is over the whole:
+//! SQLite does not notice a changed byte, and a list must not show one. Length and time of the file are not under it,
+//! because they prove themselves whenever the file is looked at.
+//!
+//! How a short transcript was folded is not kept: reading it again costs less than having it lie in the index for ever.
+
+use std::io;
 
 use rusqlite::{Connection, OptionalExtension as _, Row as Columns, params};
 
 use super::look::Folded;
-use super::{Asked, Place, Trouble};
+use super::{Asked, Place, Trouble, proof};
 use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::store::Entry;
 use crate::summary::{Row, State};
 
 /// The columns that [`entry`] needs, in its order.
-pub(super) const COLUMNS: &str = "row, crc, dir, place, number, device, inode";
+pub(super) const COLUMNS: &str = "row, crc, dir, place, number, device, inode, id, key, label, created_ms, updated_ms, \
+    bytes, modified_ns, sessions.damage, origin";
+/// Transcripts up to this length are read again from the beginning when they have grown, instead of being remembered.
+pub(super) const SHORT: u64 = 64 << 10;
+
+/// What of a row is in no column as it is: title, time of the last record, turns, records, tokens, model, head, expiry and state.
+type Rest = (Option<String>, Option<i64>, u64, u64, u64, Option<String>, Option<u64>, Option<String>, State);
+
+/// The state, in the database, of a session in the trash that could not be read.
+pub(super) const UNREAD: &str = "unread";
 
 /// A session as the index knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,20 +43,75 @@ pub(crate) struct Indexed {
 }
 
 pub(super) fn entry(columns: &Columns<'_>) -> Asked<Indexed> {
-    let text: String = columns.get(0)?;
-    let crc: i64 = columns.get(1)?;
-    if i64::from(crc32fast::hash(text.as_bytes())) != crc {
+    let rest = columns.get_ref(0)?.as_str().map_err(|error| Trouble::Unusable(error.to_string()))?;
+    let rest: Rest = serde_json::from_str(rest).map_err(|error| Trouble::Unusable(error.to_string()))?;
+    let (title, written_ms, turns, records, tokens, model, head, expires, state) = rest;
+    let row = Row {
+        id: columns.get(7)?,
+        key: columns.get(8)?,
+        label: columns.get(9)?,
+        title,
+        created_ms: columns.get(10)?,
+        updated_ms: columns.get(11)?,
+        written_ms,
+        turns,
+        records,
+        tokens,
+        model,
+        head,
+        expires,
+        bytes: columns.get::<_, i64>(12)?.cast_unsigned(),
+        modified_ns: columns.get(13)?,
+        damage: columns.get::<_, i64>(14)?.cast_unsigned(),
+        origin: columns.get(15)?,
+        state,
+    };
+    let (dir, place): (String, i64) = (columns.get(2)?, columns.get(3)?);
+    if checksum(&row, &dir, place)? != columns.get::<_, i64>(1)? {
         return Err(Trouble::Unusable("a row is not what was written".to_owned()));
     }
-    let row: Row = serde_json::from_str(&text).map_err(|error| Trouble::Unusable(error.to_string()))?;
-    let dir: String = columns.get(2)?;
     let (device, inode): (i64, i64) = (columns.get(5)?, columns.get(6)?);
     Ok(Indexed {
         entry: Entry { dir: AgentDir::found(&dir), row },
-        place: Place::of(columns.get(3)?),
+        place: Place::of(place),
         number: columns.get(4)?,
         identity: (device.cast_unsigned(), inode.cast_unsigned()),
     })
+}
+
+/// The checksum of what a row says and of where it is, whatever its file is like.
+fn checksum(row: &Row, dir: &str, place: i64) -> Asked<i64> {
+    let mut crc = Checksum(crc32fast::Hasher::new());
+    let row = (
+        (
+            &row.id,
+            &row.key,
+            &row.label,
+            &row.title,
+            row.created_ms,
+            row.updated_ms,
+            row.written_ms,
+            row.turns,
+            row.records,
+        ),
+        (row.tokens, &row.model, row.head, &row.expires, row.damage, &row.origin, &row.state, dir, place),
+    );
+    serde_json::to_writer(&mut crc, &row).map_err(|error| Trouble::Refused(error.to_string()))?;
+    Ok(i64::from(crc.0.finalize()))
+}
+
+/// Takes the checksum of what is written to it.
+struct Checksum(crc32fast::Hasher);
+
+impl io::Write for Checksum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What the index knows of one session.
@@ -59,12 +128,23 @@ pub(super) fn folded(connection: &Connection, number: i64) -> Asked<Option<Folde
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement
         .query_row([number], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)?, row.get::<_, String>(3)?))
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, Vec<u8>>(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, Option<String>>(3)?,
+            ))
         })
         .optional()?;
     let Some((scanned, tail, damage, state)) = found else { return Ok(None) };
-    // A state that does not read any more, or is not what was written, only costs reading the file again.
-    let Some(state) = checked(&state).and_then(|state| serde_json::from_str(state).ok()) else { return Ok(None) };
+    let state = match state {
+        // One that does not read any more, or is not what was written, only costs reading the file again.
+        Some(state) => match checked(&state).and_then(|state| serde_json::from_str(state).ok()) {
+            Some(state) => Some(state),
+            None => return Ok(None),
+        },
+        None => None,
+    };
     Ok(Some(Folded { scanned: scanned.cast_unsigned(), tail, damage: damage.cast_unsigned(), state }))
 }
 
@@ -77,13 +157,27 @@ pub(super) fn put(
     folded: Option<&Folded>,
 ) -> Asked<i64> {
     let row = &entry.row;
-    let text = serde_json::to_string(row).map_err(|error| Trouble::Refused(error.to_string()))?;
+    let (counts, rest) = ((row.turns, row.records, row.tokens), (&row.model, row.head, &row.expires, &row.state));
+    let text = serde_json::to_string(&(
+        &row.title,
+        row.written_ms,
+        counts.0,
+        counts.1,
+        counts.2,
+        rest.0,
+        rest.1,
+        rest.2,
+        rest.3,
+    ))
+    .map_err(|error| Trouble::Refused(error.to_string()))?;
     let key: Option<Key> = row.key.as_deref().and_then(|key| key.parse().ok());
+    // A file in the trash that could not be read is deleted all the same, and looked at again until it can be.
+    let state = if place == Place::Trash && folded.is_none() { UNREAD } else { row.state.name() };
     let fold = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
     let sql = "INSERT INTO sessions (place, dir, id, key, agent, channel, peer, label, label_folded, title_folded,
             created_ms, updated_ms, turns, records, tokens, bytes, modified_ns, device, inode, damage, state, origin,
-            row, crc)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
+            row, crc, proof)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
         ON CONFLICT (place, dir, id) DO UPDATE SET key = excluded.key, agent = excluded.agent,
             channel = excluded.channel, peer = excluded.peer, label = excluded.label,
             label_folded = excluded.label_folded, title_folded = excluded.title_folded,
@@ -91,7 +185,7 @@ pub(super) fn put(
             records = excluded.records, tokens = excluded.tokens, bytes = excluded.bytes,
             modified_ns = excluded.modified_ns, device = excluded.device, inode = excluded.inode,
             damage = excluded.damage, state = excluded.state, origin = excluded.origin, row = excluded.row,
-            crc = excluded.crc
+            crc = excluded.crc, proof = excluded.proof
         RETURNING number";
     let number = connection.prepare_cached(sql)?.query_row(
         params![
@@ -115,24 +209,27 @@ pub(super) fn put(
             identity.0.cast_signed(),
             identity.1.cast_signed(),
             clamp(row.damage),
-            row.state.name(),
+            state,
             row.origin,
             text,
-            i64::from(crc32fast::hash(text.as_bytes())),
+            checksum(row, entry.dir.as_str(), place.number())?,
+            proof::of(row.updated_ms, &row.id, entry.dir.as_str()),
         ],
         |row| row.get(0),
     )?;
     match folded {
         Some(folded) => {
-            let state = serde_json::to_string(&folded.state).map_err(|error| Trouble::Refused(error.to_string()))?;
-            let sql = "INSERT OR REPLACE INTO folds (session, scanned, tail, damage, fold) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let state = folded.state.as_ref().filter(|_| folded.scanned > SHORT).map(serde_json::to_string).transpose();
+            let state = state.map_err(|error| Trouble::Refused(error.to_string()))?;
+            let sql = "INSERT OR REPLACE INTO folds (session, scanned, rest, tail, damage, fold) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let mut statement = connection.prepare_cached(sql)?;
             statement.execute((
                 number,
                 clamp(folded.scanned),
+                clamp(row.bytes.saturating_sub(folded.scanned)),
                 &folded.tail,
                 clamp(folded.damage),
-                with_checksum(&state),
+                state.as_deref().map(with_checksum),
             ))?;
         }
         None => {

@@ -8,9 +8,10 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 
-use super::{Access, FileKind, Handle, Medium, Stat, parent};
+use super::locks::{locks, process, read_locks};
+use super::{Access, FileKind, Handle, Medium, Stat, fill, parent};
 
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -80,6 +81,19 @@ impl Os {
         }
     }
 
+    /// Opens a regular file and tells its length.
+    fn open_file(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<(OsFile, u64)> {
+        let file = File::from(self.open_beneath(path, flags, mode)?);
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("`{}` is not a regular file", path.display()),
+            ));
+        }
+        Ok((OsFile(file), metadata.len()))
+    }
+
     /// The directory that holds `path`, opened, and the name in it.
     fn parent_of<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p std::ffi::OsStr)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -120,14 +134,14 @@ impl Medium for Os {
         };
         // `openat2` refuses a mode where nothing is created.
         let mode = if access == Access::CreateNew { Mode::from_raw_mode(FILE_MODE) } else { Mode::empty() };
-        let file = File::from(self.open_beneath(path, flags, mode)?);
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("`{}` is not a regular file", path.display()),
-            ));
-        }
-        Ok(Box::new(OsFile(file)))
+        let (file, _) = self.open_file(path, flags, mode)?;
+        Ok(Box::new(file))
+    }
+
+    /// Four system calls a file: a search through many is mostly this.
+    fn read_whole(&self, path: &Path, most: u64, buffer: &mut Vec<u8>) -> io::Result<bool> {
+        let (file, len) = self.open_file(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
+        fill(&file, len, most, buffer)
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
@@ -136,9 +150,13 @@ impl Medium for Os {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, FileKind)>> {
+        Ok(self.list_numbers(dir)?.into_iter().map(|(name, kind, _)| (name, kind)).collect())
+    }
+
+    fn list_numbers(&self, dir: &Path) -> io::Result<Vec<(String, FileKind, u64)>> {
         let opened = self.open_beneath(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let mut entries = Vec::new();
-        for (name, kind) in names(&opened)? {
+        for (name, kind, number) in names(&opened)? {
             let kind = match kind {
                 // Some file systems tell the kind only when asked for each name.
                 FileType::Unknown => match stat_in(&opened, &name)? {
@@ -147,7 +165,7 @@ impl Medium for Os {
                 },
                 known => file_kind(known),
             };
-            entries.push((name, kind));
+            entries.push((name, kind, number));
         }
         Ok(entries)
     }
@@ -156,7 +174,7 @@ impl Medium for Os {
     fn list_stats(&self, dir: &Path) -> io::Result<Vec<(String, Stat)>> {
         let opened = self.open_beneath(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let mut stats = Vec::new();
-        for (name, _) in names(&opened)? {
+        for (name, _, _) in names(&opened)? {
             if let Some(stat) = stat_in(&opened, &name)? {
                 stats.push((name, stat));
             }
@@ -239,68 +257,6 @@ impl Medium for Os {
     }
 }
 
-/// How often a list of locks is read that does not fit into one page.
-const LOCK_PASSES: usize = 3;
-/// More than the kernel says at a time.
-const LOCK_PAGE: usize = 64 * 1024;
-
-/// The files that are locked, and by which process: `1: FLOCK  ADVISORY  WRITE 4321 fd:00:1234567 0 EOF`.
-fn locks(text: &str) -> impl Iterator<Item = ((u64, u64), u32)> {
-    // A line with `->` waits for the lock.
-    text.lines().filter(|line| !line.contains("->")).filter_map(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);
-        let mut parts = file.split(':');
-        let (major, minor) =
-            (u32::from_str_radix(parts.next()?, 16).ok()?, u32::from_str_radix(parts.next()?, 16).ok()?);
-        let inode = parts.next()?.parse().ok()?;
-        (kind == "FLOCK").then_some(((rustix::fs::makedev(major, minor), inode), pid.parse().ok()?))
-    })
-}
-
-fn process(pid: u32) -> String {
-    let name = read_proc(&Path::new("/proc").join(pid.to_string()).join("comm")).unwrap_or_default();
-    match name.trim() {
-        "" => format!("process {pid}"),
-        name => format!("process {pid} ({name})"),
-    }
-}
-
-/// All locks of the system.
-///
-/// The kernel says at most a page of them at a time, and goes on by counting: a lock that is given up in between takes another out of
-/// the list. One that is held all the time is missed twice only if that happens twice, so more than a page is read again.
-fn read_locks() -> Option<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    for _ in 0..LOCK_PASSES {
-        let opened = rustix::fs::openat(CWD, "/proc/locks", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let mut file = File::from(opened);
-        let mut page = vec![0; LOCK_PAGE];
-        let mut pages = 0;
-        loop {
-            let len = file.read(&mut page).ok()?;
-            if len == 0 {
-                break;
-            }
-            pages += 1;
-            text.push_str(std::str::from_utf8(page.get(..len)?).ok()?);
-        }
-        if pages <= 1 {
-            break;
-        }
-    }
-    Some(text)
-}
-
-fn read_proc(path: &Path) -> Option<String> {
-    use std::io::Read as _;
-    let opened = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let mut text = String::new();
-    File::from(opened).read_to_string(&mut text).ok()?;
-    Some(text)
-}
-
 fn convert(metadata: &std::fs::Metadata) -> Stat {
     Stat {
         identity: (metadata.dev(), metadata.ino()),
@@ -340,13 +296,13 @@ fn file_kind(kind: FileType) -> FileKind {
 }
 
 /// The names in a directory. Those that are not UTF-8 were not written by a store and match none of its names.
-fn names(directory: &OwnedFd) -> io::Result<Vec<(String, FileType)>> {
+fn names(directory: &OwnedFd) -> io::Result<Vec<(String, FileType, u64)>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
         match entry.file_name().to_str() {
             Ok("." | "..") | Err(_) => {}
-            Ok(name) => names.push((name.to_owned(), entry.file_type())),
+            Ok(name) => names.push((name.to_owned(), entry.file_type(), entry.ino())),
         }
     }
     Ok(names)
@@ -387,6 +343,14 @@ impl Handle for OsFile {
 
     fn try_lock(&self) -> io::Result<bool> {
         match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        match self.0.try_lock_shared() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => Err(error),

@@ -5,7 +5,7 @@
 //! match, the one with more parts without a star is the more specific, then the one with more characters.
 
 use crate::error::{Error, Result};
-use crate::key::MAX_KEY;
+use crate::key::{Key, MAX_KEY};
 
 /// A pattern on session keys.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +47,11 @@ impl Pattern {
                 _ => return false,
             }
         }
+    }
+
+    /// The one key that it stands for, if there is no star in it.
+    pub fn exact(&self) -> Option<Key> {
+        if self.text.contains('*') { None } else { self.text.parse().ok() }
     }
 
     /// The higher, the fewer keys it is meant for.

@@ -5,7 +5,8 @@
 //! the header of an import still hold on to what they name. If one file cannot be read, or something is in the way that is no file, nothing is removed.
 //!
 //! A payload is written before the line that refers to it, and one that is there already is written again; so a young one may be about to be
-//! referred to, and is left alone. It is moved aside first and looked at once more, because a writer may come in between.
+//! referred to, and is left alone. It is moved aside first and looked at once more, because a writer may come in between. What a crash leaves aside
+//! is brought back before anything else: that writer's line may refer to it by now, and if not it is swept anew.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, IoContext as _, Result};
 use crate::layout;
-use crate::medium::{Access, FileKind, TEMPORARY, parent, read_full};
+use crate::medium::{Access, FileKind, parent, read_full};
 use crate::store::Store;
 
 /// Younger payloads may be about to be referred to.
@@ -22,6 +23,8 @@ const YOUNG_MS: i64 = 60 * 60 * 1000;
 const DIGITS: usize = 64;
 /// How much of a file is looked at at a time.
 const BLOCK: usize = 256 * 1024;
+/// What the name of a payload that is moved aside ends with.
+pub(crate) const ASIDE: &str = ".tmp-gc";
 /// How often the sessions are listed anew.
 const ROUNDS: usize = 16;
 
@@ -42,6 +45,7 @@ pub struct Payloads {
 
 /// Removes the payloads that nobody refers to; a doubt is no error, but nothing is removed then.
 pub(super) fn sweep(store: &Store, now_ms: i64, progress: &mut impl FnMut(&Path)) -> Result<Payloads> {
+    bring_back(store)?;
     // What is written from now on is not among these, whoever refers to it.
     let mut loose = all(store)?;
     if let Err(error) = look_through_sessions(store, &mut loose, progress) {
@@ -85,19 +89,44 @@ fn remove(store: &Store, path: &Path, now_ms: i64) -> Result<Option<u64>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.context("look at", path)?,
     };
-    let aside = path.with_extension(format!("{}gc", TEMPORARY.trim_start_matches('.')));
+    let aside = path.with_extension(ASIDE.trim_start_matches('.'));
     medium.replace(path, &aside).context("move", path)?;
     let stat = medium.stat(&aside).context("look at", &aside)?;
     if is_young(stat.modified_ns) {
-        // Somebody wrote it again just now. If they did so twice, theirs is in place already.
-        return match medium.rename(&aside, path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error).context("move back", path),
-            _ => Ok(None),
-        };
+        // Somebody wrote it again just now.
+        return move_back(store, &aside, path).map(|()| None);
     }
     medium.remove(&aside).context("remove", &aside)?;
     medium.sync_dir(parent(path)).context("sync", parent(path))?;
     Ok(Some(stat.len))
+}
+
+/// Brings back what a sweep that was interrupted had moved aside, and says how many that were. Only who has the turn may do so.
+pub(super) fn bring_back(store: &Store) -> Result<u64> {
+    let root = Path::new(layout::BLOBS);
+    let mut count = 0;
+    for (folder, _) in list(store, root)?.into_iter().filter(|(_, kind)| *kind == FileKind::Directory) {
+        let folder = root.join(folder);
+        for (name, _) in list(store, &folder)?.into_iter().filter(|(_, kind)| *kind == FileKind::File) {
+            let Some(payload) = name.strip_suffix(ASIDE).filter(|payload| hash(payload.as_bytes()).is_some()) else {
+                continue;
+            };
+            move_back(store, &folder.join(&name), &folder.join(payload))?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Gives a payload its name back; if somebody wrote it again since, theirs is in place already.
+fn move_back(store: &Store, aside: &Path, path: &Path) -> Result<()> {
+    match store.medium().rename(aside, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            store.medium().remove(aside).context("remove", aside)?;
+        }
+        other => other.context("move back", path)?,
+    }
+    store.medium().sync_dir(parent(path)).context("sync", parent(path))
 }
 
 /// Takes out of `loose` what some session names. A session may be moved while the others are read, to where it was not looked for any more;

@@ -1,10 +1,11 @@
 //! What is looked for, and whether a text has it.
 //!
 //! A query is a tree of terms. A term is a row of tokens that stand one behind the other, of which the last may be the
-//! beginning of one. Two evaluations exist and must agree on every text: [`Query::matches`] in memory and [`Query::fts5`] as an
-//! expression for SQLite. The second has no complement, only "this and not that"; every tree is therefore brought into the
-//! form of a set or of the complement of one, and a query that is a complement as a whole is refused: it would find
-//! everything that was ever said.
+//! beginning of one. [`Query::matches`] says in memory whether a text has it, [`Query::fts5`] is an expression for SQLite, whose
+//! table knows which tokens a text has and not in which order: where all terms are single tokens both agree on every text,
+//! and else the expression finds too much, never too little. It has no complement, only "this and not that"; every tree is
+//! therefore brought into the form of a set or of the complement of one, and a query that is a complement as a whole is
+//! refused: it would find everything that was ever said.
 //!
 //! How a query is written is for `parse` to know, how a text is cut for [`super::words`].
 
@@ -90,24 +91,50 @@ impl Term {
         self.finder.find(words.padded().as_bytes()).is_some()
     }
 
-    fn fts5(&self) -> String {
+    fn fts5(&self, side: Side) -> Option<String> {
         // Tokens hold no quotation marks, so that nothing in them can end the string.
-        let star = if self.is_prefix { " *" } else { "" };
-        format!("\"{}\"{star}", self.tokens.join(" "))
+        let mut tokens: Vec<String> = self.tokens.iter().map(|token| format!("\"{token}\"")).collect();
+        if self.is_prefix
+            && let Some(last) = tokens.last_mut()
+        {
+            last.push_str(" *");
+        }
+        match (side, tokens.len()) {
+            (_, 1) | (Side::TooMuch, _) => Some(join(&tokens, "AND")),
+            (Side::TooLittle, _) => None,
+        }
     }
 }
 
-/// An expression for SQLite: of the texts that are meant, or of all others.
+/// An expression for SQLite: of the texts that are meant, or of all others. Nothing stands for no text at all.
 enum Set {
-    These(String),
-    AllBut(String),
+    These(Option<String>),
+    AllBut(Option<String>),
+}
+
+/// On which side of the truth an expression may err.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// It finds all that match, and perhaps others.
+    TooMuch,
+    /// It finds only what matches, and perhaps not all.
+    TooLittle,
+}
+
+impl Side {
+    fn other(self) -> Self {
+        match self {
+            Side::TooMuch => Side::TooLittle,
+            Side::TooLittle => Side::TooMuch,
+        }
+    }
 }
 
 impl Query {
     /// Reads a query: words, `"phrases"`, `prefix*`, `-word`, `AND`, `OR`, `NOT` and parentheses.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         let root = parse::parse(text)?;
-        match set(&root) {
+        match set(&root, Side::TooMuch) {
             Set::These(_) => Ok(Self { root }),
             Set::AllBut(_) => Err(QueryError {
                 what: "the search only says what must not be there".to_owned(),
@@ -122,12 +149,18 @@ impl Query {
         matches(&self.root, words)
     }
 
-    /// The same as an expression for `MATCH` on an FTS5 table of tokens joined by blanks, with `tokenize = "ascii tokenchars '_'"`.
+    /// What finds every text that matches, as an expression for `MATCH` on an FTS5 table of tokens joined by blanks, with
+    /// `detail = none` and `tokenize = "ascii tokenchars '_'"`; nothing else if [`Query::is_exact`].
     pub fn fts5(&self) -> Option<String> {
-        match set(&self.root) {
-            Set::These(expression) => Some(expression),
+        match set(&self.root, Side::TooMuch) {
+            Set::These(expression) => expression,
             Set::AllBut(_) => None,
         }
+    }
+
+    /// Whether tokens are enough to tell which texts match, and their order is of no matter.
+    pub fn is_exact(&self) -> bool {
+        is_exact(&self.root)
     }
 
     pub(super) fn root(&self) -> &Node {
@@ -151,41 +184,66 @@ fn matches(node: &Node, words: &Words) -> bool {
     }
 }
 
-fn set(node: &Node) -> Set {
+fn is_exact(node: &Node) -> bool {
     match node {
-        Node::Term(term) => Set::These(term.fts5()),
-        Node::Not(node) => match set(node) {
+        Node::Term(term) => term.tokens.len() == 1,
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter().all(is_exact),
+        Node::Not(node) => is_exact(node),
+    }
+}
+
+fn set(node: &Node, side: Side) -> Set {
+    match node {
+        Node::Term(term) => Set::These(term.fts5(side)),
+        Node::Not(node) => match set(node, side.other()) {
             Set::These(expression) => Set::AllBut(expression),
             Set::AllBut(expression) => Set::These(expression),
         },
         Node::And(nodes) => {
-            let (these, others) = sorted(nodes);
-            match (these.is_empty(), others.is_empty()) {
-                (true, _) => Set::AllBut(join(&others, "OR")),
-                (false, true) => Set::These(join(&these, "AND")),
-                (false, false) => Set::These(format!("({} NOT {})", join(&these, "AND"), join(&others, "OR"))),
+            let (these, others) = sorted(nodes, side);
+            let (these, others) = (these.map(|these| all(these, "AND")), others.and_then(|others| any(others, "OR")));
+            match (these, others) {
+                (None, others) => Set::AllBut(others),
+                (Some(these), None) => Set::These(these),
+                (Some(these), Some(others)) => Set::These(these.map(|these| format!("({these} NOT {others})"))),
             }
         }
+        // Whatever is in one of two sets is in neither of their complements.
         Node::Or(nodes) => {
-            let (these, others) = sorted(nodes);
-            match (these.is_empty(), others.is_empty()) {
-                (_, true) => Set::These(join(&these, "OR")),
-                (true, false) => Set::AllBut(join(&others, "AND")),
-                (false, false) => Set::AllBut(format!("({} NOT {})", join(&others, "AND"), join(&these, "OR"))),
+            let (these, others) = sorted(nodes, side);
+            let (these, others) = (these.and_then(|these| any(these, "OR")), others.map(|others| all(others, "AND")));
+            match (these, others) {
+                (these, None) => Set::These(these),
+                (None, Some(others)) => Set::AllBut(others),
+                (Some(these), Some(others)) => Set::AllBut(others.map(|others| format!("({others} NOT {these})"))),
             }
         }
     }
 }
 
-fn sorted(nodes: &[Node]) -> (Vec<String>, Vec<String>) {
-    let (mut these, mut others) = (Vec::new(), Vec::new());
+type Expressions = Vec<Option<String>>;
+
+/// The sets and the complements among some nodes; none where there is no node.
+fn sorted(nodes: &[Node], side: Side) -> (Option<Expressions>, Option<Expressions>) {
+    let (mut these, mut others) = (None, None);
     for node in nodes {
-        match set(node) {
-            Set::These(expression) => these.push(expression),
-            Set::AllBut(expression) => others.push(expression),
+        match set(node, side) {
+            Set::These(expression) => these.get_or_insert_with(Vec::new).push(expression),
+            Set::AllBut(expression) => others.get_or_insert_with(Vec::new).push(expression),
         }
     }
     (these, others)
+}
+
+/// What is in each of some sets.
+fn all(expressions: Expressions, operator: &str) -> Option<String> {
+    Some(join(&expressions.into_iter().collect::<Option<Vec<String>>>()?, operator))
+}
+
+/// What is in one of some sets.
+fn any(expressions: Expressions, operator: &str) -> Option<String> {
+    let expressions: Vec<String> = expressions.into_iter().flatten().collect();
+    (!expressions.is_empty()).then(|| join(&expressions, operator))
 }
 
 fn join(expressions: &[String], operator: &str) -> String {

@@ -129,6 +129,16 @@ impl Ear {
         }
     }
 
+    /// Takes notice of a record whose calls may be in a payload: they must be known when their results come.
+    pub(crate) fn pass_all(&mut self, record: &Record<'_>, blobs: &Blobs) -> Result<()> {
+        if !record.blobs.is_empty() && matches!(record.body, Body::Assistant { .. }) {
+            self.hear(record, blobs)?;
+        } else {
+            self.pass(record);
+        }
+        Ok(())
+    }
+
     /// What the next record says; at most one text a role.
     pub fn hear<'a>(&mut self, record: &'a Record<'a>, blobs: &Blobs) -> Result<Vec<Said<'a>>> {
         if record.blobs.is_empty() {

@@ -1,7 +1,7 @@
 //! The way to hits that needs nothing but the transcripts.
 //!
 //! A file's bytes go through the [`Sieve`] first, then each line; only what may match is heard and cut into words. A file
-//! without a needle is never parsed. A session that changes or vanishes meanwhile is read as far as it was there; one that
+//! without a needle is never parsed, and neither is one that has only older records than those that are ranked. A session that changes or vanishes meanwhile is read as far as it was there; one that
 //! cannot be read is told of, and hides no other.
 
 use std::io;
@@ -10,11 +10,11 @@ use super::lineage::{Lineage, Step};
 use super::said::{Ear, Said};
 use super::sieve::Sieve;
 use super::words::Words;
-use super::{CANDIDATES, Found, Hit, Place, Request};
+use super::{CANDIDATES, Found, Hit, Place, Request, age};
 use crate::blob::{self, Blobs};
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext as _, Result};
 use crate::lines::{self, Physical};
-use crate::reader::LogReader;
+use crate::reader::{self, LogReader};
 use crate::record::{Body, Record};
 use crate::scan::Scanner;
 use crate::store::Store;
@@ -27,8 +27,9 @@ const MAX_WHOLE: u64 = 32 << 20;
 pub fn scan<'p>(store: &Store, sessions: impl IntoIterator<Item = &'p Place>, request: &Request) -> Found {
     let looking = Looking { store, blobs: store.blobs(), sieve: Sieve::new(&request.query), request };
     let mut found = Found::default();
+    let mut buffer = Vec::new();
     for place in sessions {
-        match looking.look_into(place, &mut found) {
+        match looking.look_into(place, &mut buffer, &mut found) {
             Ok(()) | Err(Error::Foreign { .. }) => {}
             Err(error) if error.is_io(io::ErrorKind::NotFound) => {}
             Err(error) => found.miss(&place.transcript(), error.to_string()),
@@ -45,18 +46,26 @@ struct Looking<'s> {
 }
 
 impl Looking<'_> {
-    fn look_into(&self, place: &Place, found: &mut Found) -> Result<()> {
-        let reader = LogReader::open(self.store.medium().as_ref(), &place.transcript())?;
+    fn look_into(&self, place: &Place, buffer: &mut Vec<u8>, found: &mut Found) -> Result<()> {
+        let path = place.transcript();
+        let medium = self.store.medium().as_ref();
         let mut session = Session::new(self);
-        if reader.len() <= MAX_WHOLE {
-            let bytes = reader.read_all()?;
-            if !self.may_match(&bytes) {
+        if medium.read_whole(&path, MAX_WHOLE, buffer).context("read", &path)? {
+            let bytes = buffer.as_slice();
+            if let Some(format) = reader::foreign(bytes) {
+                return Err(Error::Foreign { path, format });
+            }
+            let is_elsewhere = Sieve::refers_elsewhere(bytes);
+            if !is_elsewhere
+                && (!self.sieve.may_match(&[bytes]) || found.floor_ms.is_some_and(|ms| age::is_before(bytes, ms)))
+            {
                 return Ok(());
             }
-            for line in lines::split(&bytes, 0) {
+            for line in lines::split(bytes, 0) {
                 session.feed(&line)?;
             }
         } else {
+            let reader = LogReader::open(medium, &path)?;
             if !self.any_line_may_match(&reader)? {
                 return Ok(());
             }

@@ -123,6 +123,9 @@ fn escape_hides(escape: &[u8]) -> bool {
     character.is_none_or(|character| letters::class(character) != Class::Apart)
 }
 
+/// How many bytes are seen at once to be ASCII.
+const RUN: usize = 32;
+
 /// The characters that hide words, as a table.
 struct Hiding {
     /// Whether a character that begins with this byte may hide something.
@@ -157,11 +160,21 @@ impl Hiding {
 
     fn is_in(&self, bytes: &[u8]) -> bool {
         let mut at = 0;
-        while let Some(found) = bytes[at..].iter().position(|byte| self.leads[usize::from(*byte)]) {
-            at += found;
-            match first_character(&bytes[at..]) {
-                Some(character) if !self.has(character) => at += character.len_utf8(),
-                _ => return true,
+        while let Some(byte) = bytes.get(at) {
+            if byte.is_ascii() {
+                // Most of a transcript, and in long runs.
+                at += match bytes[at..].first_chunk::<RUN>() {
+                    Some(run) if run.is_ascii() => RUN,
+                    Some(run) => run.iter().position(|byte| !byte.is_ascii()).unwrap_or(RUN),
+                    None => 1,
+                };
+            } else if !self.leads[usize::from(*byte)] {
+                at += 1;
+            } else {
+                match first_character(&bytes[at..]) {
+                    Some(character) if !self.has(character) => at += character.len_utf8(),
+                    _ => return true,
+                }
             }
         }
         false
@@ -170,10 +183,17 @@ impl Hiding {
 
 /// The character at the beginning, if it is a whole one.
 fn first_character(bytes: &[u8]) -> Option<char> {
-    let len = match bytes.first()? {
-        0x00..=0x7f => 1,
-        0xc2..=0xdf => 2,
-        0xe0..=0xef => 3,
+    let is_inner = |byte: u8| byte & 0xc0 == 0x80;
+    let inner = |byte: u8| u32::from(byte & 0x3f);
+    let len = match *bytes {
+        [] => return None,
+        // Kana, Hangul and Han, where nothing has to be seen but that the bytes go on.
+        [lead @ (0xe1..=0xec | 0xee..=0xef), second, third, ..] if is_inner(second) && is_inner(third) => {
+            return char::from_u32(u32::from(lead & 0x0f) << 12 | inner(second) << 6 | inner(third));
+        }
+        [0x00..=0x7f, ..] => 1,
+        [0xc2..=0xdf, ..] => 2,
+        [0xe0..=0xef, ..] => 3,
         _ => 4,
     };
     std::str::from_utf8(bytes.get(..len)?).ok()?.chars().next()
@@ -226,6 +246,15 @@ mod tests {
         assert!(Sieve::refers_elsewhere(br#"{"blobs":["/content"]}"#) && !Sieve::refers_elsewhere(b"blobs"));
     }
 
+    #[test]
+    fn every_character_is_read_as_it_is() {
+        for character in '\0'..=char::MAX {
+            let text = format!("{character}\u{10ffff}");
+            assert_eq!(first_character(text.as_bytes()), Some(character));
+            assert_eq!(first_character(&text.as_bytes()[..character.len_utf8() - 1]), None, "{character:?}");
+        }
+    }
+
     /// The text as JSON, as one of several programs writes it.
     fn encoded(text: &str, how: usize) -> String {
         match how {
@@ -254,6 +283,19 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn bytes_are_characters_only_if_they_are(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0x80..=0xef_u8], 1..5)) {
+            let text = String::from_utf8_lossy(&bytes);
+            let first = text.chars().next().filter(|first| bytes.starts_with(first.to_string().as_bytes()));
+            prop_assert_eq!(first_character(&bytes), first);
+        }
+
+        #[test]
+        fn what_hides_is_found_behind_anything(before in "[a-z日本가が]{0,80}", after in "[a-z日本]{0,80}", hidden in any::<bool>()) {
+            let text = format!("{before}{}{after}", if hidden { "é" } else { "" });
+            prop_assert_eq!(HIDING.is_in(text.as_bytes()), hidden);
+        }
 
         #[test]
         fn what_matches_passes(

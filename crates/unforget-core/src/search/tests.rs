@@ -56,14 +56,33 @@ fn only_the_newest_are_ranked_however_they_come() {
 }
 
 #[test]
+fn times_are_too_old_only_beside_more_newer_hits_than_are_ranked() {
+    let mut found = Found::default();
+    (0..2 * CANDIDATES as u64).for_each(|n| {
+        assert_eq!(found.floor_ms, None);
+        found.push(hit("a", n, Role::User, i64::try_from(n).unwrap(), 1));
+    });
+    assert_eq!(found.floor_ms, Some(CANDIDATES as i64));
+    let mut few = Found::default();
+    let mut part = Found::default();
+    (0..CANDIDATES as u64).for_each(|n| part.push(hit("a", n, Role::User, 5, 1)));
+    few.add(part);
+    assert_eq!(few.floor_ms, None, "one more hit would still tell that there is more");
+}
+
+#[test]
 fn a_filter_takes_what_it_names() {
     let filter = Filter { agent: Some("main".to_owned()), channel: Some("cli".to_owned()), ..Filter::default() };
     assert!(filter.takes_dir(&AgentDir::of("main")) && !filter.takes_dir(&AgentDir::of("other")));
     assert!(
         filter.takes_key(Some("main:cli:user")) && !filter.takes_key(Some("main:web:user")) && !filter.takes_key(None)
     );
-    let filter = Filter { key: "main:cli:ada".parse().ok(), ..Filter::default() };
+    let filter = Filter { key: Pattern::parse("main:cli:ada").ok(), ..Filter::default() };
     assert!(filter.takes_key(Some("main:cli:ada")) && !filter.takes_key(Some("main:cli:user")));
+    assert!(filter.takes_dir(&AgentDir::of("main")) && !filter.takes_dir(&AgentDir::of("other")));
+    let filter = Filter { key: Pattern::parse("*:cli:a*").ok(), ..Filter::default() };
+    assert!(filter.takes_key(Some("other:cli:ada")) && !filter.takes_key(Some("main:cli:user")));
+    assert!(filter.takes_dir(&AgentDir::of("other")) && !filter.takes_key(None));
     let filter = Filter {
         roles: vec![Role::ToolUse],
         tool: Some("bash".to_owned()),

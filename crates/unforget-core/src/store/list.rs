@@ -162,6 +162,19 @@ impl Store {
         Ok(self.transcripts(dir)?.into_iter().map(|(id, _, stat)| (id, stat)).collect())
     }
 
+    /// The sessions whose transcripts are in a directory, with the number that the directory has for each, by id.
+    pub(crate) fn numbers(&self, dir: &Path) -> Result<Vec<(SessionId, u64)>> {
+        let entries = match self.medium.list_numbers(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other.context("list", dir)?,
+        };
+        let files = entries.into_iter().filter(|(_, kind, _)| *kind != FileKind::Directory);
+        let mut found: Vec<(SessionId, u64)> =
+            files.filter_map(|(name, _, number)| Some((layout::transcript_id(&name)?, number))).collect();
+        found.sort_unstable();
+        Ok(found)
+    }
+
     /// Replaces an agent's snapshot; one that was of no use is kept beside it, and told.
     pub(crate) fn write_snapshot(&self, dir: &AgentDir, rows: &[Row]) -> Result<Option<(PathBuf, String)>> {
         let path = dir.snapshot();

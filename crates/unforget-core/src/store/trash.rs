@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{Error, IoContext as _, Result};
 use crate::layout::{self, AgentDir};
-use crate::medium::{Access, parent, replace_durable};
+use crate::medium::{Access, Handle, parent, replace_durable};
 use crate::reader::LogReader;
 use crate::stamp::{self, SessionId};
 use crate::store::list::sort;
@@ -23,16 +23,20 @@ impl Store {
         if entry.row.state == State::Deleted {
             return Err(Error::NotFound { what: "session that is not deleted", name: id.to_string() });
         }
-        // A session that someone is writing stays where it is; one that cannot be opened can still go.
-        if let Ok(file) = self.medium.open(&from, Access::Read) {
-            if !file.try_lock().context("lock", &from)? {
-                let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
-                let holder = holder.unwrap_or_else(|| "another process".to_owned());
-                return Err(Error::Busy { path: from, holder });
-            }
-            return self.trash(entry, &id, &from);
-        }
+        let _held = self.hold(&from)?;
         self.trash(entry, &id, &from)
+    }
+
+    /// Keeps writers out of a transcript that is moved. One that someone is writing stays where it is; one that cannot be
+    /// opened can still go.
+    fn hold(&self, path: &Path) -> Result<Option<Box<dyn Handle>>> {
+        let Ok(file) = self.medium.open(path, Access::Read) else { return Ok(None) };
+        if file.try_lock().context("lock", path)? {
+            return Ok(Some(file));
+        }
+        let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
+        let holder = holder.unwrap_or_else(|| "another process".to_owned());
+        Err(Error::Busy { path: path.to_path_buf(), holder })
     }
 
     fn trash(&self, entry: &Entry, id: &SessionId, from: &Path) -> Result<()> {
@@ -59,17 +63,27 @@ impl Store {
                 let (here, there) = (here.context("look at", from)?, there.context("look at", to)?);
                 if here.identity == there.identity {
                     self.medium.remove(from).context("move", from)?;
-                } else if self.goes_on(to, from)? {
-                    // The same session, deleted and imported again: the longer one has every word of the shorter.
-                    self.medium.replace(from, to).context("move", from)?;
                 } else {
-                    return Err(Error::Exists { path: self.medium.root().join(to) });
+                    self.take_over(from, to)?;
                 }
             }
             other => other.context("move", from)?,
         }
         self.medium.sync_dir(target).context("sync", target)?;
         self.medium.sync_dir(source).context("sync", source)
+    }
+
+    /// Puts a transcript in the place of another of the same session, deleted and imported again, if it has every word of that one.
+    ///
+    /// Whoever writes the other one has its lock, and would go on in a file without a name.
+    fn take_over(&self, from: &Path, to: &Path) -> Result<()> {
+        let exists = || Error::Exists { path: self.medium.root().join(to) };
+        let held = self.hold(to)?.ok_or_else(exists)?;
+        let is_named = self.medium.stat(to).context("look at", to)?.identity;
+        if is_named != held.stat().context("look at", to)?.identity || !self.goes_on(to, from)? {
+            return Err(exists());
+        }
+        self.medium.replace(from, to).context("move", from)
     }
 
     /// Whether the second transcript begins with all of the first.
@@ -129,10 +143,11 @@ impl Store {
         Ok(entries)
     }
 
-    /// Moves a session back from the trash.
+    /// Moves a session back from the trash; refused while someone writes one of the same id that came back meanwhile.
     pub fn undelete(&self, entry: &Entry) -> Result<()> {
         let id = entry_id(entry)?;
         let sessions = entry.dir.sessions();
+        let _held = self.hold(&entry.dir.trashed(&id))?;
         self.medium.create_dir(&sessions).context("create", &sessions)?;
         self.move_all(&id, &entry.dir.trashed(&id), &entry.dir.transcript(&id))?;
         let receipt = entry.dir.receipt(&id);

@@ -130,6 +130,20 @@ fn redo_leads_back_until_something_is_said() {
 }
 
 #[test]
+fn files_that_come_along_are_remembered_and_say_nothing() {
+    const FILE: &str = r#""type":"file","path":"a","root":"/w","before":null,"after":null,"by":"restore""#;
+    let mut lines = two_lines();
+    lines.push((8, Some(7), FILE));
+    lines.push((9, None, r#""type":"head","to":1,"reason":"undo","files":7"#));
+    let to = |lines: &[_]| tree(lines).redo().map(|spot| (spot.head, spot.files));
+    assert_eq!(to(&lines), Some((Some(8), Some(7))));
+    lines.push((10, Some(1), FILE));
+    assert_eq!(to(&lines), Some((Some(8), Some(7))));
+    lines.push((11, Some(10), SAID));
+    assert_eq!(to(&lines), None);
+}
+
+#[test]
 fn moves_of_the_head_are_remembered_up_to_a_bound() {
     let mut lines = two_lines();
     lines.extend(

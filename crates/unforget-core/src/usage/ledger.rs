@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Tokens, first_own, of_call};
 use crate::json;
+use crate::layout::AgentDir;
 use crate::record::{Body, Record};
 
 /// The model of calls that do not say which one was asked.
@@ -49,6 +50,19 @@ impl AddAssign for Line {
         self.turns = self.turns.saturating_add(other.turns);
         self.tools = self.tools.saturating_add(other.tools);
     }
+}
+
+/// What sessions of one agent took together, with one model.
+#[derive(Debug, Clone, Copy)]
+pub struct Sum<'s> {
+    /// The hour, or the first one of a day.
+    pub hour: i64,
+    /// The agent's directory.
+    pub dir: &'s AgentDir,
+    /// The model.
+    pub model: &'s str,
+    /// What they took.
+    pub line: Line,
 }
 
 /// What the fold remembers of the records before, besides its lines.

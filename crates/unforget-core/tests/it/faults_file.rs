@@ -15,7 +15,7 @@ use unforget_testkit::crash::CrashMedium;
 use crate::support::{assert_accepted, crash_store};
 
 mod bytes;
-mod counting;
+pub(crate) mod counting;
 mod disk;
 mod gaps;
 mod headers;

@@ -17,8 +17,11 @@ use unforget_core::summary::State;
 
 use crate::support::Ticking;
 
+mod counted;
 mod damage;
+mod guarded;
 mod marks;
+mod names;
 mod processes;
 mod reviewed;
 mod usage;

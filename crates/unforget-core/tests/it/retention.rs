@@ -5,13 +5,14 @@ use std::sync::Arc;
 use unforget_core::blob::references;
 use unforget_core::key::Key;
 use unforget_core::log::Durability;
+use unforget_core::medium::Medium as _;
 use unforget_core::record::Draft;
-use unforget_core::retention::{self, Action, Keep, Kept, Outcome, Pattern, Period, Plan, Purge, Rules};
+use unforget_core::retention::{self, Action, Due, Keep, Kept, Outcome, Pattern, Period, Plan, Purge, Rules};
 use unforget_core::scan::scan;
 use unforget_core::stamp::{SessionId, Source};
 use unforget_core::store::{Entry, Store};
 use unforget_core::summary::State;
-use unforget_core::{Error, json, layout};
+use unforget_core::{Error, doctor, json, layout};
 use unforget_testkit::crash::{CrashMedium, Fault, FaultKind, Survival};
 
 use crate::support::{crash_store, disk_store, store_on};
@@ -263,13 +264,101 @@ fn only_one_process_cleans_up_at_a_time() {
 #[test]
 fn it_is_due_once_a_day_and_only_with_rules() {
     let (medium, store) = crash_store();
-    assert!(!retention::due(&store, &Rules::default()).unwrap());
-    assert!(retention::due(&store, &rules()).unwrap());
-    assert!(!retention::due(&store, &rules()).unwrap());
+    let due = |rules: &Rules| retention::due(&store, rules).unwrap();
+    assert_eq!((due(&Rules::default()), due(&rules()), due(&rules())), (Due::No, Due::Now, Due::No));
     medium.write_file(layout::gc_stamp(), b"2025-12-31T00:00:00.000Z\n").unwrap();
-    assert!(retention::due(&store, &rules()).unwrap());
+    assert_eq!(due(&rules()), Due::Now);
     medium.write_file(layout::gc_stamp(), b"2999-12-31T00:00:00.000Z\n").unwrap();
-    assert!(retention::due(&store, &rules()).unwrap(), "a clock that was wrong does not stop it for ever");
+    assert_eq!(due(&rules()), Due::Now, "a clock that was wrong does not stop it for ever");
+}
+
+#[test]
+fn a_clock_that_leapt_ahead_expires_nothing_before_a_person_said_that_it_is_right() {
+    let (medium, store) = crash_store();
+    session(&store, "old", None, 'a').unwrap();
+    // A hundred days later by the clock, and so says what is written now.
+    let ahead = later(&store);
+    session(&ahead, "new", None, 'b').unwrap();
+    let is_doubtful = || matches!(retention::due(&ahead, &rules()).unwrap(), Due::Doubtful { now_ms: LATER, .. });
+    assert!(is_doubtful(), "by the newest session from before today");
+    assert!(is_doubtful(), "and it stays in doubt");
+    assert_eq!(retention::due(&store, &rules()).unwrap(), Due::Now, "the right clock is believed");
+    assert!(is_doubtful(), "by the last clean-up");
+    retention::believe_clock(&ahead).unwrap();
+    assert_eq!(retention::doubt(&ahead).unwrap(), None);
+    medium.write_file(layout::gc_stamp(), b"2026-04-01T00:00:00.000Z\n").unwrap();
+    assert_eq!(retention::due(&ahead, &rules()).unwrap(), Due::Now, "some days without a chat are no leap");
+}
+
+/// What a crash leaves between moving a payload aside and removing it, or moving it back because somebody wrote it again.
+fn left_aside(medium: &CrashMedium) -> (String, Vec<u8>) {
+    let path = medium.paths().into_iter().find(|path| path.starts_with("blobs/")).unwrap();
+    let bytes = medium.read(&path).unwrap();
+    medium.rename(path.as_ref(), format!("{path}.tmp-gc").as_ref()).unwrap();
+    (path, bytes)
+}
+
+#[test]
+fn a_payload_that_a_crash_left_aside_is_brought_back_by_the_doctor_and_by_the_next_clean_up() {
+    for by_doctor in [true, false] {
+        let (medium, store) = crash_store();
+        session(&store, "kept", Some("work"), 'a').unwrap();
+        let (path, bytes) = left_aside(&medium);
+        medium.write_file(layout::payloads_due(), b"").unwrap();
+        if by_doctor {
+            let look = doctor::examine(&later(&store), doctor::Mode::Look, |_| {}).unwrap();
+            assert!(look.open().any(|finding| finding.subject.ends_with(".tmp-gc")), "{look:?}");
+            let fix = doctor::examine(&later(&store), doctor::Mode::Fix, |_| {}).unwrap();
+            assert_eq!((fix.open().count(), fix.findings.len()), (0, 1), "{fix:?}");
+        } else {
+            clean_up(&store).unwrap();
+        }
+        assert_eq!(medium.read(&path).unwrap(), bytes);
+        assert_whole(&store, &entry(&store, "kept"), "after it was brought back");
+        assert!(!medium.paths().iter().any(|path| path.ends_with(".tmp-gc")));
+    }
+}
+
+#[test]
+fn a_payload_that_nobody_refers_to_is_removed_although_a_crash_left_it_aside() {
+    let (medium, store) = crash_store();
+    session(&store, "gone", None, 'a').unwrap();
+    store.delete(&entry(&store, "gone")).unwrap();
+    let (path, bytes) = left_aside(&medium);
+    // Somebody stored it again since.
+    medium.write_file(&path, &bytes).unwrap();
+    let outcome = clean_up(&store).unwrap();
+    assert_eq!(outcome.payloads.unwrap().removed, 1);
+    assert_eq!(blobs(&medium), 0, "{:?}", medium.paths());
+}
+
+#[test]
+fn a_session_that_came_back_and_is_being_written_is_not_replaced_by_its_deleted_self() {
+    let (medium, store) = crash_store();
+    session(&store, "twice", None, 'a').unwrap();
+    let here = entry(&store, "twice");
+    let path = store.path(&here).unwrap();
+    let short = bytes(&store, "twice");
+    store.open(&here).unwrap().append(&[Draft::user("deleted words")]).unwrap();
+    let long = bytes(&store, "twice");
+    store.delete(&here).unwrap();
+    // It was imported again, as it once was, and someone talks there.
+    medium.write_file(&path, &short).unwrap();
+    let deleted = store.deleted().unwrap().remove(0);
+    let mut writer = store.open(&here).unwrap();
+    assert!(matches!(store.undelete(&deleted), Err(Error::Busy { .. })));
+    assert_eq!(medium.read(&path).unwrap(), short, "nothing was moved");
+    assert_eq!(store.read(&deleted).unwrap().read_all().unwrap(), long);
+    writer.append(&[Draft::user("new words")]).unwrap();
+    drop(writer);
+    let grown = medium.read(&path).unwrap();
+    assert!(matches!(store.undelete(&deleted), Err(Error::Exists { .. })), "both have words that the other has not");
+    assert_eq!(medium.read(&path).unwrap(), grown);
+    assert_eq!(store.read(&deleted).unwrap().read_all().unwrap(), long);
+    // As long as nobody writes and nothing was added, the longer one takes its place.
+    medium.write_file(&path, &short).unwrap();
+    store.undelete(&deleted).unwrap();
+    assert_eq!(medium.read(&path).unwrap(), long);
 }
 
 /// Two sessions that expire, one that is named, and one in the trash that is purged; the payload `b` is shared.
@@ -306,6 +395,8 @@ fn check(medium: &CrashMedium, expected: &[(&str, Vec<u8>)], what: &str) {
     assert!(listed.iter().all(is_usable), "{what}: something is missed: {listed:?}");
     // The next run does the rest, and what expired comes back whole.
     clean_up(&store).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let aside = medium.paths().into_iter().find(|path| path.ends_with(".tmp-gc"));
+    assert_eq!(aside, None, "{what}: no payload is left aside");
     let left = store.list().unwrap().entries;
     assert!(left.len() == 1 && left.iter().all(is_usable), "{what}: {left:?}");
     assert_eq!(store.deleted().unwrap().len(), 2, "{what}");

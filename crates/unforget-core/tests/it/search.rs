@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
+use unforget_core::retention::Pattern;
 use unforget_core::search::{self, Answer, Filter, Hit, Query, Request, Role, Trash};
 use unforget_core::session::Session;
 use unforget_core::store::{Listing, Store};
@@ -158,7 +159,7 @@ fn filters_leave_what_they_name() {
     assert_eq!(count(Filter { agent: text("work"), ..Filter::default() }), 3);
     assert_eq!(count(Filter { channel: text("cli"), ..Filter::default() }), 2);
     assert_eq!(count(Filter { peer: text("all"), ..Filter::default() }), 1);
-    assert_eq!(count(Filter { key: "work:web:bo".parse().ok(), ..Filter::default() }), 2);
+    assert_eq!(count(Filter { key: Pattern::parse("work:web:bo").ok(), ..Filter::default() }), 2);
     assert_eq!(count(Filter { roles: vec![Role::Title, Role::Assistant], ..Filter::default() }), 2);
     assert_eq!(count(Filter { until_ms: Some(1_000_000), ..Filter::default() }), 1);
     assert_eq!(count(Filter { since_ms: Some(1_000_001), ..Filter::default() }), 4);
@@ -204,4 +205,29 @@ fn a_long_transcript_is_searched_line_by_line() {
     assert!(find(&store, "nosuchword").is_empty());
     let many = find_with(&store, "hay", Filter::default());
     assert!(many.more && many.hits.len() == 100);
+}
+
+#[test]
+fn many_new_hits_hide_no_newer_ones_in_old_sessions() {
+    let (home, store) = disk_store();
+    // Ids and files in one order, times in another: the oldest file has the newest words, and the second oldest none that count.
+    let line = |n: usize, ts: &str| {
+        format!("{{\"v\":1,\"n\":{n},\"type\":\"user\",\"ts\":\"{ts}\",\"content\":\"needle {n}\"}}\n")
+    };
+    let header = "{\"v\":1,\"n\":0,\"type\":\"session\",\"ts\":\"2020-01-01T00:00:00.000Z\",\"key\":\"main:cli:a\"}\n";
+    let many = |of: usize, ts: &str| (1..=of).map(|n| line(n, ts)).collect::<String>();
+    drop(session(&store, "main:cli:a", &[Draft::user("hay")]));
+    let folder = home.path().join("home/agents/main/sessions");
+    for (id, body) in [
+        ("00000000-0000-7000-8000-000000000009", many(2500, "2026-01-02T00:00:00.000Z")),
+        ("00000000-0000-7000-8000-000000000002", many(3, "2026-01-01T00:00:00.000Z")),
+        ("00000000-0000-7000-8000-000000000001", many(3, "2026-01-03T00:00:00.000Z")),
+    ] {
+        std::fs::write(folder.join(format!("{id}.jsonl")), format!("{header}{body}")).unwrap();
+    }
+    let answer = find_with(&store, "needle", Filter::default());
+    assert!(answer.more && answer.hits.len() == 100);
+    let newest: Vec<&str> = answer.hits.iter().take(3).map(|hit| hit.place.id.as_str()).collect();
+    assert_eq!(newest, ["00000000-0000-7000-8000-000000000001"; 3]);
+    assert!(answer.hits.iter().all(|hit| !hit.place.id.as_str().ends_with('2')));
 }

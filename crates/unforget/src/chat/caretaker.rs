@@ -95,6 +95,7 @@ fn settle(catalog: &Catalog, ends: &AtomicBool) {
         return;
     }
     ignore(index.catch_up(catalog.store(), Depth::Changed, &mut |_, _| {}));
+    ignore(index.sum_up());
     ignore(index.take_in_words(&mut |_, _| !ends.load(Ordering::Relaxed)));
 }
 

@@ -7,11 +7,12 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use unforget_core::Error;
-use unforget_core::retention::{self, Action, Purge, Rules};
+use unforget_core::retention::{self, Action, Due, Purge, Rules};
 use unforget_core::store::Store;
 
 use crate::commands::gc;
 use crate::failure::{Failure, Result};
+use crate::screen;
 
 /// The thread, and what it has to tell.
 pub(super) struct Cleanup(Option<Receiver<String>>);
@@ -44,8 +45,15 @@ impl Cleanup {
 }
 
 fn clean_up(store: &Store, rules: &Rules) -> Result<Option<String>> {
-    if !retention::due(store, rules)? {
-        return Ok(None);
+    match retention::due(store, rules)? {
+        Due::No => return Ok(None),
+        Due::Now => {}
+        Due::Doubtful { last_ms, now_ms } => {
+            let (now, last) = (screen::time(now_ms), screen::time(last_ms));
+            return Ok(Some(format!(
+                "note: nothing was cleaned up: the clock says {now}, and the last time that is known is {last}; if the clock is right, run `unforget gc` once"
+            )));
+        }
     }
     let plan = gc::plan(store, rules, &Purge::ByRules, |_| {})?;
     let done = match retention::apply(store, &plan, rules, |_| {}) {

@@ -15,7 +15,7 @@ use unforget_core::record::{Body, Draft};
 use super::terminal::Terminal;
 use super::{Chat, banner, bar, beside, model, repl};
 use crate::commands::sessions::Shown;
-use crate::commands::{conversation, gc, search, sessions};
+use crate::commands::{conversation, gc, search, sessions, trash};
 use crate::editor::{self, Editor};
 use crate::failure::{Failure, Result};
 use crate::screen;
@@ -39,8 +39,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("pin", "[record]  keep words through compactions (list, off N)"),
     ("files", "[record]  files that the tools changed (restore N)"),
     ("retry", "answer the last message again"),
-    ("undo", "take back the last turn"),
-    ("redo", "go forward again, if nothing was said since"),
+    ("undo", "[--files]  take back the last turn"),
+    ("redo", "[--files]  go forward again, if nothing was said since"),
     ("rewind", "<record> [--files]  go on behind an earlier record"),
     ("branch", "[name]  go on from here on a branch, or list them"),
     ("switch-branch", "<branch>  go on at the end of another: name or record"),
@@ -51,7 +51,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("restore", "<name> [--files]  go back to a named point"),
     ("copy", "copy the last answer to the clipboard"),
     ("title", "[text]  show or set the title"),
-    ("label", "[name]  show or set the label; labelled ones never expire"),
+    ("label", "[name|off]  show, set or drop the label; labelled ones stay"),
     ("expire", "[30d|never|default]  how long this conversation is kept"),
     ("usage", "tokens and cost of this conversation, and of today"),
     ("model", "[name]  show or change the model"),
@@ -106,8 +106,8 @@ fn dispatch(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &
         "pin" => pin(chat, argument)?,
         "files" => files::run(chat, editor, argument)?,
         "retry" => return retry(chat, editor),
-        "undo" => branch::undo(chat)?,
-        "redo" => branch::redo(chat)?,
+        "undo" => branch::undo(chat, editor, argument)?,
+        "redo" => branch::redo(chat, editor, argument)?,
         "rewind" => branch::rewind(chat, editor, argument)?,
         "branch" => branch::branch(chat, argument)?,
         "switch-branch" => branch::switch_branch(chat, argument)?,
@@ -162,7 +162,8 @@ fn new(chat: &mut Chat<'_>, label: &str) -> Result<()> {
 fn list(chat: &Chat<'_>) -> Result<()> {
     let (page, holders) = chat.context.page(&Ask::default())?;
     let current = chat.session.id().to_string();
-    let shown = Shown { entries: &page.entries, holders: &holders, current: Some(&current) };
+    let shown =
+        Shown { entries: &page.entries, holders: &holders, current: Some(&current), prices: Some(&chat.config.prices) };
     sessions::table(chat.context, &mut anstream::stdout().lock(), &shown)?;
     if page.next.is_some() {
         say("(the most recent ones; `unforget sessions` has the rest, and /switch finds them all)")?;
@@ -410,14 +411,19 @@ fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
         if page.entries.is_empty() {
             return say("The trash is empty.");
         }
-        let shown = Shown { entries: &page.entries, holders: &holders, current: None };
+        let shown =
+            Shown { entries: &page.entries, holders: &holders, current: None, prices: Some(&chat.config.prices) };
         sessions::table(chat.context, &mut anstream::stdout().lock(), &shown)?;
         let leaving = gc::departures(&chat.context.store, &page.entries, &chat.config.retention)?;
         return leaving.iter().try_for_each(|line| say(line));
     }
     let entry = chat.context.find(Place::Trash, name)?;
     chat.context.store.undelete(&entry)?;
-    say(&format!("Back again: {}", banner::short_id(&entry.row.id)))
+    say(&format!("Back again: {}", banner::short_id(&entry.row.id)))?;
+    match trash::begin_anew(chat.context, &entry, &chat.config.retention) {
+        Some(note) => say(&screen::one_line(&format!("({note})"))),
+        None => Ok(()),
+    }
 }
 
 fn tools(chat: &Chat<'_>) -> Result<()> {

@@ -41,7 +41,7 @@ pub(crate) struct Usage {
     /// What a line is about
     #[arg(long, value_enum, default_value_t = By::Day)]
     pub(crate) by: By,
-    /// From then on: `30d`, `today`, `2026-01-31`, or a time in RFC 3339
+    /// From then on: `2026-01-31`, `30d`, `3h`, `6mo`, `today`, `yesterday`
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
     /// Until then; a day counts as a whole
@@ -96,7 +96,10 @@ pub(crate) struct Label {
     /// The session
     #[arg(value_name = "REF")]
     pub(crate) name: String,
-    /// The label; an empty one takes it away
-    #[arg(value_name = "LABEL")]
-    pub(crate) label: String,
+    /// The label; `off` or an empty one takes it off, as `--off` does
+    #[arg(value_name = "LABEL", required_unless_present = "off")]
+    pub(crate) label: Option<String>,
+    /// Take the label off
+    #[arg(long, conflicts_with = "label")]
+    pub(crate) off: bool,
 }

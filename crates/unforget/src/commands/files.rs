@@ -14,6 +14,7 @@ use unforget_core::json;
 use unforget_core::reader::LogReader;
 use unforget_core::record::Body;
 use unforget_core::scan::Scanner;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::chat;
 use crate::cli;
@@ -141,7 +142,10 @@ pub(crate) fn told(restored: &Restored, out: &mut impl Write, undo: impl Fn(u64)
         writeln!(out, "  Left as it is: {}: {}", screen::one_line(path), screen::one_line(why))?;
     }
     if let Some(n) = restored.undo {
-        writeln!(out, "  What was there is saved: {}.", screen::one_line(&undo(n)))?;
+        let (what, how) = ("  What was there is saved:", screen::one_line(&undo(n)));
+        // A command that is broken by the edge of the window cannot be copied.
+        let fits = screen::columns().is_none_or(|columns| what.width() + 1 + how.width() < columns);
+        writeln!(out, "{what}{}{how}.", if fits { " " } else { "\n" })?;
     }
     Ok(())
 }

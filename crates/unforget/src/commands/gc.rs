@@ -9,6 +9,7 @@ use unforget_core::retention::{self, Action, Deed, Kept, Outcome as Done, Period
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Store};
 use unforget_core::summary::{self, Row, State};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::Gc;
 use crate::commands::Context;
@@ -19,6 +20,10 @@ use crate::screen;
 
 /// The longest answer that is read.
 const MAX_ANSWER: usize = 64;
+/// How many sessions are listed before that.
+const LISTED: usize = 20;
+/// No title is cut to less.
+const NARROWEST_TITLE: usize = 10;
 
 pub(crate) fn run(context: &Context, args: &Gc) -> Result<Outcome> {
     let rules = config::load(&Flags::default())?.retention;
@@ -32,17 +37,25 @@ pub(crate) fn run(context: &Context, args: &Gc) -> Result<Outcome> {
     let progress = Progress::new("looking at sessions");
     let plan = plan(&context.store, &rules, &purge, |_| progress.step())?;
     drop(progress);
+    let is_idle = plan.expire.is_empty() && plan.purge.is_empty();
+    if let Some(last_ms) = if is_idle { None } else { retention::doubt(&context.store)? } {
+        let (now, last) = (screen::time(plan.now_ms), screen::time(last_ms));
+        context.tell(&format!("note: the clock says {now}, and the last time that is known is {last}"))?;
+    }
     if args.dry_run {
         let deeds = planned(&context.store, &plan);
         return report(context, &Done { deeds, ..Done::default() }, &plan, &rules, Tense::Would);
     }
-    let purged = plan.purge.len();
-    if args.purge_trash && purged > 0 && !args.yes {
-        ask(purged, plan.purge.iter().map(|(trashed, _)| trashed.bytes).sum())?;
+    if args.purge_trash && !plan.purge.is_empty() && !args.yes {
+        ask(&context.store, &plan)?;
     }
     let progress = Progress::new("cleaning up");
     let done = retention::apply(&context.store, &plan, &rules, |_| progress.step())?;
     drop(progress);
+    if !rules.is_empty() {
+        // A person asked: from here on the chat cleans up by this clock.
+        retention::believe_clock(&context.store)?;
+    }
     report(context, &done, &plan, &rules, Tense::Did)
 }
 
@@ -85,13 +98,20 @@ fn planned(store: &Store, plan: &Plan) -> Vec<Deed> {
 }
 
 /// Asks whether sessions may be removed for good; anything but a yes ends the command.
-fn ask(count: usize, bytes: u64) -> Result<()> {
+fn ask(store: &Store, plan: &Plan) -> Result<()> {
+    let (count, bytes) = (plan.purge.len(), plan.purge.iter().map(|(trashed, _)| trashed.bytes).sum());
     let what = format!("{} ({}) in the trash", sessions(count), screen::bytes(bytes));
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(format!("{what} would be removed for good, and nobody can be asked"))
             .hint("`--yes` does not ask; `--dry-run` only tells"));
     }
     let mut err = anstream::stderr().lock();
+    // What cannot be undone is seen before it is agreed to.
+    let some = Plan { purge: plan.purge.iter().take(LISTED).cloned().collect(), ..Plan::default() };
+    list(&mut err, &planned(store, &some), Tense::Would)?;
+    if count > LISTED {
+        writeln!(err, "… and {} more: `--dry-run` lists them all", count - LISTED)?;
+    }
     write!(err, "{what} will be removed for good. This cannot be undone. Go on? [y/N] ")?;
     err.flush()?;
     let mut answer = String::new();
@@ -111,23 +131,10 @@ enum Tense {
 
 fn report(context: &Context, done: &Done, plan: &Plan, rules: &Rules, tense: Tense) -> Result<Outcome> {
     let mut out = anstream::stdout().lock();
-    let (green, red) = (anstyle::AnsiColor::Green.on_default(), anstyle::AnsiColor::Red.on_default());
-    for deed in &done.deeds {
-        if context.json {
-            writeln!(out, "{}", deed.to_json())?;
-            continue;
-        }
-        let (style, verb) = match (deed.action, tense) {
-            (Action::Expired, Tense::Did) => (green, "to the trash"),
-            (Action::Expired, Tense::Would) => (green, "would go to the trash"),
-            (Action::Purged, Tense::Did) => (red, "removed"),
-            (Action::Purged, Tense::Would) => (red, "would be removed"),
-        };
-        let key = deed.key.as_deref().map(screen::one_line).unwrap_or_default();
-        let title = deed.title.as_deref().map(screen::one_line).unwrap_or_default();
-        let line = format!("{}  {key}  {}  {title}", deed.id, screen::bytes(deed.bytes));
-        writeln!(out, "{style}{verb}{style:#}  {}", line.trim_end())?;
-        writeln!(out, "    {}", screen::one_line(&deed.why.to_string()))?;
+    if context.json {
+        done.deeds.iter().try_for_each(|deed| writeln!(out, "{}", deed.to_json()))?;
+    } else {
+        list(&mut out, &done.deeds, tense)?;
     }
     for (id, why) in &done.kept {
         tell_kept(context, &mut out, id, why)?;
@@ -178,6 +185,38 @@ fn report(context: &Context, done: &Done, plan: &Plan, rules: &Rules, tense: Ten
     drop(out);
     talk(context, expired, plan, rules, &payloads, tense)?;
     if done.failed.is_empty() { Ok(Outcome::Done) } else { Err(Failure::new("not everything could be cleaned up")) }
+}
+
+/// Which sessions go, or went, and why.
+fn list(out: &mut impl std::io::Write, deeds: &[Deed], tense: Tense) -> Result<()> {
+    let (green, red) = (anstyle::AnsiColor::Green.on_default(), anstyle::AnsiColor::Red.on_default());
+    let window = screen::columns();
+    let id_columns = match window {
+        Some(_) => screen::telling(deeds.iter().map(|deed| deed.id.as_str())),
+        None => usize::MAX,
+    };
+    for deed in deeds {
+        let (style, verb) = match (deed.action, tense) {
+            (Action::Expired, Tense::Did) => (green, "to the trash"),
+            (Action::Expired, Tense::Would) => (green, "would go to the trash"),
+            (Action::Purged, Tense::Did) => (red, "removed"),
+            (Action::Purged, Tense::Would) => (red, "would be removed"),
+        };
+        let key = deed.key.as_deref().map(screen::one_line).unwrap_or_default();
+        let title = deed.title.as_deref().map(screen::one_line).unwrap_or_default();
+        let id: String = deed.id.chars().take(id_columns).collect();
+        let line = match window {
+            Some(window) => {
+                let line = format!("{id}  {}  {}  ", screen::fit(&key, window / 3), screen::bytes(deed.bytes));
+                let room = window.saturating_sub(verb.len() + 2 + line.width());
+                format!("{line}{}", screen::fit(&title, room.max(NARROWEST_TITLE)))
+            }
+            None => format!("{id}  {key}  {}  {title}", screen::bytes(deed.bytes)),
+        };
+        writeln!(out, "{style}{verb}{style:#}  {}", line.trim_end())?;
+        writeln!(out, "    {}", screen::one_line(&deed.why.to_string()))?;
+    }
+    Ok(())
 }
 
 /// What is worth knowing besides: how to undo it, and what did not work out.
@@ -241,11 +280,16 @@ fn sessions(count: usize) -> String {
 /// Tells which sessions of the trash leave it by themselves, and when.
 pub(crate) fn departures(store: &Store, entries: &[Entry], rules: &Rules) -> Result<Vec<String>> {
     let mut lines = Vec::new();
+    let id_columns = match screen::columns() {
+        Some(_) => screen::telling(entries.iter().map(|entry| entry.row.id.as_str())),
+        None => usize::MAX,
+    };
     for entry in entries {
         let Some(id) = SessionId::parse(&entry.row.id) else { continue };
         if let Some(ms) = retention::purge_time(store, &entry.dir, &id, rules)? {
             let when =
                 if ms <= store.source().now_ms() { "with the next `unforget gc`".to_owned() } else { screen::time(ms) };
+            let id: String = id.as_str().chars().take(id_columns).collect();
             lines.push(format!("{id} leaves the trash for good: {when}"));
         }
     }

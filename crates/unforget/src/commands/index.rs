@@ -38,6 +38,7 @@ pub(crate) fn run(context: &Context, args: &IndexArgs) -> Result<Outcome> {
         true
     };
     index.take_in_words(&mut step).map_err(failed)?;
+    index.sum_up().map_err(failed)?;
     drop(progress);
     context.refresh()?;
     let mut out = anstream::stdout().lock();

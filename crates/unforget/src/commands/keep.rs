@@ -31,14 +31,18 @@ pub(crate) fn after(text: &str) -> Result<Option<String>> {
 pub(crate) fn meaning(after: Option<&str>) -> String {
     match after {
         Some("never") => "never expires".to_owned(),
-        Some(after) => format!("goes to the trash {after} after its last record, with the next `unforget gc`"),
+        Some(after) => format!("goes to the trash {after} after its last record, by the next gc"),
         None => "expires as the settings say".to_owned(),
     }
 }
 
-/// A label as it is written down.
+/// A label as it is written down: empty if it is to be taken off.
 pub(crate) fn checked_label(text: &str) -> Result<&str> {
     let label = text.trim();
+    // A shell takes the quotation marks off an empty word, a line of the chat does not.
+    if matches!(label, "off" | "--off" | "\"\"" | "''") {
+        return Ok("");
+    }
     if label.chars().count() > MAX_LABEL {
         return Err(Failure::usage(format!("a label has at most {MAX_LABEL} characters")));
     }
@@ -61,7 +65,7 @@ pub(crate) fn expire(context: &Context, args: &Expire) -> Result<Outcome> {
 }
 
 pub(crate) fn label(context: &Context, args: &Label) -> Result<Outcome> {
-    let label = checked_label(&args.label)?;
+    let label = checked_label(args.label.as_deref().unwrap_or_default())?;
     let mut session = context.store.open(&context.resolve(&args.name)?)?;
     session.append(&[Draft::label(None, label)])?;
     let id = session.id().as_str();

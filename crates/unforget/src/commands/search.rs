@@ -9,16 +9,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use unforget_core::catalog::Way;
+use unforget_core::catalog::{Answer as Told, Way};
 use unforget_core::mask::mask;
 use unforget_core::search::snippet::COLUMNS;
 use unforget_core::search::{
     self, Answer, Filter, Found, Hit, Place, Query, QueryError, Request, Role, Snippet, Trash,
 };
 use unforget_core::{json, stamp};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::Search;
 use crate::commands::Context;
+use crate::commands::usage::key_pattern;
 use crate::failure::{Failure, Outcome, Result};
 use crate::when::{self, Edge};
 use crate::{progress, screen};
@@ -35,6 +37,8 @@ const IN_CHAT: usize = 10;
 const INDENT: usize = 6;
 /// A snippet is at least this wide.
 const NARROWEST: usize = 30;
+/// So is a title.
+const NARROWEST_TITLE: usize = 10;
 
 pub(crate) fn run(context: &Context, args: &Search) -> Result<Outcome> {
     let text = args.words.join(" ");
@@ -47,13 +51,20 @@ pub(crate) fn run(context: &Context, args: &Search) -> Result<Outcome> {
             let line = hit_json(hit, &snippet(context, hit, &request.query, COLUMNS)?);
             screen::write_stored(&mut out, line.as_bytes())?;
         }
+    } else if answer.hits.is_empty() {
+        tell_nothing(context, &text, &request, way)?;
     } else {
         print(context, &mut out, &request.query, &answer)?;
-        if let Some(hit) = answer.hits.iter().find(|hit| !hit.place.is_trashed) {
-            writeln!(out, "\nA record and what is around it: unforget show {} --at {}", hit.place.id, hit.n)?;
-        } else if let Some(hit) = answer.hits.first() {
-            writeln!(out, "\nBring it back from the trash: unforget undelete {}", hit.place.id)?;
-        }
+        let (what, command) = match answer.hits.iter().find(|hit| !hit.place.is_trashed) {
+            Some(hit) => ("A record and what is around it:", format!("unforget show {} --at {}", hit.place.id, hit.n)),
+            None => {
+                let id = answer.hits.first().map(|hit| hit.place.id.as_str()).unwrap_or_default();
+                ("Bring it back from the trash:", format!("unforget undelete {id}"))
+            }
+        };
+        // A command that is broken by the edge of the window cannot be copied.
+        let fits = screen::columns().is_none_or(|columns| what.len() + 1 + command.len() <= columns);
+        writeln!(out, "\n{what}{}{command}", if fits { " " } else { "\n  " })?;
     }
     drop(out);
     learn(context);
@@ -78,6 +89,9 @@ pub(crate) fn in_chat(context: &Context, text: &str) -> Result<()> {
     }
     let request = Request { query: query(text)?, filter: Filter::default(), limit: IN_CHAT };
     let answer = look(context, &request, Way::Index)?;
+    if answer.hits.is_empty() {
+        return tell_nothing(context, text, &request, Way::Index);
+    }
     let mut out = anstream::stdout().lock();
     print(context, &mut out, &request.query, &answer)?;
     if let Some(hit) = answer.hits.iter().find(|hit| !hit.place.is_trashed) {
@@ -96,7 +110,7 @@ fn query(text: &str) -> Result<Query> {
 fn filter(context: &Context, args: &Search) -> Result<Filter> {
     let now_ms = context.store.source().now_ms();
     let time = |text: &Option<String>, edge| text.as_deref().map(|text| when::parse(text, now_ms, edge)).transpose();
-    let key = args.key.as_deref().map(|key| key.parse().map_err(unforget_core::Error::from)).transpose()?;
+    let key = args.key.as_deref().map(key_pattern).transpose()?;
     Ok(Filter {
         agent: args.agent.clone(),
         channel: args.channel.clone(),
@@ -110,12 +124,42 @@ fn filter(context: &Context, args: &Search) -> Result<Filter> {
     })
 }
 
-/// The answer, from the index as far as it goes.
-fn look(context: &Context, request: &Request, way: Way) -> Result<Answer> {
+/// Says that there is nothing, and what would find something.
+fn tell_nothing(context: &Context, text: &str, request: &Request, way: Way) -> Result<()> {
+    context.tell("nothing was found")?;
+    let Some(text) = beginnings(text).filter(|_| way == Way::Index) else { return Ok(()) };
+    // A star where none can be leaves nothing to hint at.
+    let Ok(query) = Query::parse(&text) else { return Ok(()) };
+    let request = Request { query, filter: request.filter.clone(), limit: 1 };
+    if asked(context, &request, way)?.value.hits.is_empty() {
+        return Ok(());
+    }
+    context.tell(&format!("hint: `{}` finds something: a star stands for the rest of a word", screen::one_line(&text)))
+}
+
+/// The same question with each word as the beginning of one; none if that is what was asked, or if it asks for more than words.
+fn beginnings(text: &str) -> Option<String> {
+    if text.contains(['"', '(', ')']) {
+        return None;
+    }
+    let with_star = |word: &str| match word {
+        "AND" | "OR" | "NOT" => word.to_owned(),
+        _ if word.starts_with('-') || word.ends_with('*') => word.to_owned(),
+        _ => format!("{word}*"),
+    };
+    let words: Vec<String> = text.split_whitespace().map(with_star).collect();
+    Some(words.join(" ")).filter(|starred| starred != text)
+}
+
+fn asked(context: &Context, request: &Request, way: Way) -> Result<Told<Answer>> {
     let progress = progress::Progress::new("searching");
     let scan = |places: &[Place]| scan(context, places, request, &progress);
-    let answer = context.catalog.search(request, way, &scan, &mut |_, _| progress.step())?;
-    drop(progress);
+    Ok(context.catalog.search(request, way, &scan, &mut |_, _| progress.step())?)
+}
+
+/// The answer, from the index as far as it goes.
+fn look(context: &Context, request: &Request, way: Way) -> Result<Answer> {
+    let answer = asked(context, request, way)?;
     context.tell_notes(&answer.notes)?;
     let answer = answer.value;
     for (path, why) in &answer.unreadable {
@@ -155,11 +199,8 @@ fn snippet(context: &Context, hit: &Hit, query: &Query, columns: usize) -> Resul
 
 /// The hits by session: the session of the best one first, and in it the records in their order.
 fn print(context: &Context, out: &mut impl Write, query: &Query, answer: &Answer) -> Result<()> {
-    if answer.hits.is_empty() {
-        return context.tell("nothing was found");
-    }
-    let columns =
-        screen::columns().map_or(COLUMNS, |columns| columns.saturating_sub(INDENT + 1).clamp(NARROWEST, COLUMNS));
+    let window = screen::columns();
+    let columns = window.map_or(COLUMNS, |columns| columns.saturating_sub(INDENT + 1).clamp(NARROWEST, COLUMNS));
     let mut groups: Vec<Vec<&Hit>> = Vec::new();
     let mut known: HashMap<&Place, usize> = HashMap::new();
     for hit in &answer.hits {
@@ -170,17 +211,33 @@ fn print(context: &Context, out: &mut impl Write, query: &Query, answer: &Answer
         groups[group].push(hit);
     }
     let (bold, dim, yellow) = (Style::new().bold(), Style::new().dimmed(), AnsiColor::Yellow.on_default());
+    let id_columns = match window {
+        Some(_) => screen::telling(answer.hits.iter().map(|hit| hit.place.id.as_str())),
+        None => usize::MAX,
+    };
     for (number, group) in groups.iter_mut().enumerate() {
         let Some(first) = group.first() else { continue };
         let title = screen::one_line(&mask(first.title.as_deref().unwrap_or("(no title)")));
         let key = screen::one_line(first.key.as_deref().unwrap_or("-"));
         let newest = group.iter().map(|hit| hit.at_ms).max().filter(|ms| *ms > 0);
         let ago = screen::ago(newest, context.store.source().now_ms());
-        let trash = if first.place.is_trashed { format!("  {yellow}(trash){yellow:#}") } else { String::new() };
+        let (trash, trash_columns) = match first.place.is_trashed {
+            true => (format!("  {yellow}(trash){yellow:#}"), "  (trash)".len()),
+            false => (String::new(), 0),
+        };
+        let id: String = first.place.id.as_str().chars().take(id_columns).collect();
+        let (title, key) = match window {
+            Some(window) => {
+                let key = screen::fit(&key, window / 3);
+                let rest = format!("  {key}  {ago}  {id}").width() + trash_columns;
+                (screen::fit(&title, window.saturating_sub(rest).max(NARROWEST_TITLE)), key)
+            }
+            None => (title, key),
+        };
         if number > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "{bold}{title}{bold:#}  {dim}{key}  {ago}  {}{dim:#}{trash}", first.place.id)?;
+        writeln!(out, "{bold}{title}{bold:#}  {dim}{key}  {ago}  {id}{dim:#}{trash}")?;
         group.sort_by_key(|hit| (hit.n, hit.role));
         for hit in group.iter() {
             let tool = hit.tool.as_deref().map_or(String::new(), |tool| format!(" {}", screen::one_line(tool)));
@@ -232,4 +289,18 @@ fn hit_json(hit: &Hit, snippet: &Snippet) -> String {
         json::quote(&snippet.text),
         marks.join(",")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_beginnings_and_everything_else_stays() {
+        assert_eq!(beginnings("HTTPServer").as_deref(), Some("HTTPServer*"));
+        assert_eq!(beginnings("this OR that -less be*").as_deref(), Some("this* OR that* -less be*"));
+        for same in ["be*", "\"a phrase\"", "(a OR b)", ""] {
+            assert_eq!(beginnings(same), None, "{same}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! `sessions` and `new`.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 
 use unforget_core::catalog::Holders;
@@ -8,28 +9,38 @@ use unforget_core::key::Key;
 use unforget_core::listing::{Ask, Cursor, Filter, Sort, Wanted};
 use unforget_core::store::Entry;
 use unforget_core::summary::{Row, State};
+use unforget_core::usage::{Ledger, Reach};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::{New, Sessions};
 use crate::commands::Context;
+use crate::commands::usage::Sums;
+use crate::config::{self, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
+use crate::prices::{Cost, Prices};
 use crate::screen;
 use crate::when::{self, Edge};
 
-/// Fewest characters of an id that the table shows.
-const SHORT_ID: usize = 8;
 /// Below this many columns the table shows only what names a session.
 const NARROW: usize = 72;
-/// From this many columns on it also shows tokens.
+/// From this many columns on it also shows tokens and costs.
 const WIDE: usize = 100;
+/// Columns of what is between key and title, and how many more tokens and costs are.
+const BETWEEN: usize = 19;
+const WIDER: usize = 19;
+/// With more sessions than this, what all of them took is asked for at once.
+const MANY: usize = 500;
 
 pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
     let ask = ask(context, args)?;
     let (page, holders) = context.page(&ask)?;
     let mut out = anstream::stdout().lock();
+    // A list is not refused because of a setting: without prices there are no costs.
+    let prices = config::load(&Flags::default()).ok().map(|config| config.prices);
     if context.json {
+        let costs = costs(context, &page.entries, prices.as_ref())?;
         for entry in &page.entries {
-            screen::write_stored(&mut out, entry_json(context, entry, &holders)?.as_bytes())?;
+            screen::write_stored(&mut out, entry_json(context, entry, &holders, &costs)?.as_bytes())?;
             writeln!(out)?;
         }
         if let Some(next) = &page.next {
@@ -38,15 +49,22 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
     } else if page.entries.is_empty() {
         nothing(context, args, &ask, &mut out)?;
     } else {
-        table(context, &mut out, &Shown { entries: &page.entries, holders: &holders, current: None })?;
+        let shown = Shown { entries: &page.entries, holders: &holders, current: None, prices: prices.as_ref() };
+        table(context, &mut out, &shown)?;
     }
     drop(out);
     if let Some(next) = page.next.as_ref().filter(|_| !context.json) {
         let next = next.to_text();
-        context.tell(&format!("hint: there are more; the next page: `--cursor {next}`; everything: `--all`"))?;
+        // On a line of its own it can be copied, however narrow the window is.
+        context.tell(&match screen::columns() {
+            Some(_) => format!(
+                "hint: there are more; everything: `--all`; the next page, with the same options:\n--cursor {next}"
+            ),
+            None => format!("hint: there are more; the next page: `--cursor {next}`; everything: `--all`"),
+        })?;
     }
     if args.deleted && !context.json {
-        let rules = crate::config::load(&crate::config::flags::Flags::default())?.retention;
+        let rules = config::load(&Flags::default())?.retention;
         for line in super::gc::departures(&context.store, &page.entries, &rules)? {
             context.tell(&line)?;
         }
@@ -99,10 +117,7 @@ fn nothing(context: &Context, args: &Sessions, ask: &Ask, out: &mut impl std::io
         };
         writeln!(out, "No sessions yet in {}{deleted}.\n", screen::safe(&context.home.display().to_string()))?;
         writeln!(out, "  unforget                talk: a conversation begins, and goes on next time")?;
-        writeln!(
-            out,
-            "  unforget import PATH    take in sessions: a claw0 workspace, a .sessions folder or .jsonl files"
-        )?;
+        writeln!(out, "  unforget import PATH    take in sessions of other programs, or .jsonl files")?;
         writeln!(out, "  unforget new            start an empty one")?;
         writeln!(out, "  unforget --help         everything else")?;
     }
@@ -115,6 +130,8 @@ pub(crate) struct Shown<'a> {
     pub(crate) holders: &'a Holders,
     /// The session that the person is in.
     pub(crate) current: Option<&'a str>,
+    /// What tokens cost, if that is known.
+    pub(crate) prices: Option<&'a Prices>,
 }
 
 /// Prints a table of sessions; live ones and the current one are marked.
@@ -123,20 +140,22 @@ pub(crate) fn table(context: &Context, out: &mut impl std::io::Write, shown: &Sh
     // A pipe gets everything; a terminal gets what fits, and a narrow one fewer columns.
     let columns = screen::columns().unwrap_or(usize::MAX);
     let is_narrow = columns < NARROW;
-    let id_width = short_id(entries);
+    let id_width = screen::telling(entries.iter().map(|entry| entry.row.id.as_str()));
     let key_width = entries.iter().map(|entry| key(&entry.row).width()).max().unwrap_or(3).max(3);
     let key_width = if columns == usize::MAX { key_width } else { key_width.min(28).min(columns / 3) };
-    let (is_wide, between) = (columns >= WIDE, if columns >= WIDE { 27 } else { 19 });
+    let is_wide = columns >= WIDE;
+    let between = BETWEEN + if is_wide { WIDER } else { 0 };
     let fixed = id_width + key_width + 4 + if is_narrow { 0 } else { between };
+    let costs = if is_wide { costs(context, entries, shown.prices)? } else { HashMap::new() };
     let room = columns.saturating_sub(fixed).max(10);
     let (dim, yellow) = (anstyle::Style::new().dimmed(), anstyle::AnsiColor::Yellow.on_default());
-    let middle = |turns: &str, tokens: &str, used: &str| match is_narrow {
+    let middle = |turns: &str, tokens: &str, cost: &str, used: &str| match is_narrow {
         true => String::new(),
-        false if is_wide => format!("{turns:>5}  {tokens:>6}  {}  ", screen::pad(used, 10)),
+        false if is_wide => format!("{turns:>5}  {tokens:>6}  {cost:>9}  {}  ", screen::pad(used, 10)),
         false => format!("{turns:>5}  {}  ", screen::pad(used, 10)),
     };
     let (id, key_title) = (screen::pad("ID", id_width), screen::pad("KEY", key_width));
-    writeln!(out, "{dim}{id}  {key_title}  {}TITLE{dim:#}", middle("TURNS", "TOKENS", "LAST USED"))?;
+    writeln!(out, "{dim}{id}  {key_title}  {}TITLE{dim:#}", middle("TURNS", "TOKENS", "COST", "LAST USED"))?;
     for entry in entries {
         let row = &entry.row;
         let id: String = row.id.chars().take(id_width).collect();
@@ -157,7 +176,8 @@ pub(crate) fn table(context: &Context, out: &mut impl std::io::Write, shown: &Sh
         let title = screen::fit(&screen::one_line(&name), title_room);
         let key = screen::fit(&screen::one_line(&key(row)), key_width);
         let tokens = screen::count(row.tokens);
-        let middle = middle(&row.turns.to_string(), &tokens, &screen::ago(row.updated_ms, now_ms));
+        let cost = costs.get(row.id.as_str()).filter(|cost| cost.is_known()).map_or("-".to_owned(), Cost::shown);
+        let middle = middle(&row.turns.to_string(), &tokens, &cost, &screen::ago(row.updated_ms, now_ms));
         let line = format!("{}  {}  {middle}{title}", screen::pad(&id, id_width), screen::pad(&key, key_width));
         match remark.as_str() {
             "" => writeln!(out, "{}", line.trim_end())?,
@@ -176,13 +196,35 @@ fn holder<'h>(context: &Context, entry: &Entry, holders: &'h Holders) -> Option<
     holders.get(&stat.identity).map(String::as_str)
 }
 
-/// A row, and who is writing the session now.
-fn entry_json(context: &Context, entry: &Entry, holders: &Holders) -> Result<String> {
+/// What the sessions that took something cost; none of them without prices.
+fn costs<'e>(context: &Context, entries: &'e [Entry], prices: Option<&Prices>) -> Result<HashMap<&'e str, Cost>> {
+    let Some(prices) = prices else { return Ok(HashMap::new()) };
+    let cost = |ledger: &Ledger| {
+        let mut sums = Sums::default();
+        sums.all(ledger, prices);
+        sums.total.cost
+    };
+    let priced = || entries.iter().filter(|entry| entry.row.tokens > 0);
+    if priced().count() <= MANY {
+        return Ok(priced().map(|entry| (entry.row.id.as_str(), cost(&context.catalog.spent_by(entry)))).collect());
+    }
+    let mut all = HashMap::new();
+    context.catalog.spent(Reach::All, &mut |_, _| {}, &mut |facts, ledger| {
+        all.insert(facts.id.to_string(), cost(&ledger));
+    })?;
+    Ok(priced().filter_map(|entry| Some((entry.row.id.as_str(), *all.get(&entry.row.id)?))).collect())
+}
+
+/// A row, what the session cost, and who is writing it now.
+fn entry_json(context: &Context, entry: &Entry, holders: &Holders, costs: &HashMap<&str, Cost>) -> Result<String> {
     let mut row = row_json(&entry.row)?;
-    if let Some(holder) = holder(context, entry, holders)
-        && row.pop() == Some('}')
-    {
-        row.push_str(&format!(",\"live\":{}}}", unforget_core::json::quote(holder)));
+    if row.pop() == Some('}') {
+        let cost = costs.get(entry.row.id.as_str()).map_or("null".to_owned(), Cost::json);
+        row.push_str(&format!(",\"cost_usd\":{cost}"));
+        if let Some(holder) = holder(context, entry, holders) {
+            row.push_str(&format!(",\"live\":{}", unforget_core::json::quote(holder)));
+        }
+        row.push('}');
     }
     Ok(row)
 }
@@ -204,15 +246,6 @@ fn remark(row: &Row) -> Option<String> {
         (State::Mismatch, _) => Some("header of another session".to_owned()),
         (State::Unreadable(why), _) => Some(format!("unreadable: {why}")),
     }
-}
-
-/// How many characters tell all ids apart.
-fn short_id(entries: &[Entry]) -> usize {
-    let mut ids: Vec<&str> = entries.iter().map(|entry| entry.row.id.as_str()).collect();
-    ids.sort_unstable();
-    let shared = |pair: &[&str]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
-    let longest = ids.windows(2).map(shared).max().unwrap_or(0);
-    (longest + 1).clamp(SHORT_ID, 36)
 }
 
 pub(crate) fn row_json(row: &Row) -> Result<String> {

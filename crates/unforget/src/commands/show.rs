@@ -1,5 +1,6 @@
 //! `show`: a conversation, in the form that someone needs.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 
 use unforget_core::history::{Limits, rebuild_all};
@@ -7,6 +8,7 @@ use unforget_core::json;
 use unforget_core::record::Record;
 use unforget_core::report::{Note, Report};
 use unforget_core::scan::{Scan, scan};
+use unforget_core::search::lineage::Lineage;
 
 use crate::cli::Show;
 use crate::commands::{Context, Transcript, conversation, note_json};
@@ -25,18 +27,19 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let mut scanned = scan(&bytes);
+    let left = left_behind(&scanned.records);
     if let Some(n) = args.at {
         scanned.records = around(scanned.records, n, args.around)?;
     }
     if context.json {
-        records(&mut out, &transcript, &scanned)?;
+        records(&mut out, &transcript, &scanned, &left)?;
         return Ok(outcome(&scanned.report));
     }
     let restored = transcript.with_payloads(&mut scanned)?;
     let shown: Vec<Record<'_>> =
         scanned.records.iter().zip(&restored).map(|(record, text)| record.with_text(text.as_deref())).collect();
     if let Some(n) = args.at {
-        marked(&mut out, &shown, n)?;
+        marked(&mut out, &shown, n, &left)?;
         return context.tell_damage(&transcript.shown_path(), &scanned.report);
     }
     if args.markdown {
@@ -60,6 +63,14 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
     context.tell_damage(&transcript.shown_path(), &scanned.report)
 }
 
+/// Where the records begin that the conversation no longer stands on.
+fn left_behind(records: &[Record<'_>]) -> HashSet<u64> {
+    let mut lineage = Lineage::default();
+    let steps: Vec<_> = records.iter().filter_map(|record| Some((record.offset, lineage.feed(record)?))).collect();
+    let path = lineage.path();
+    steps.into_iter().filter(|(_, step)| path.leaves_out(*step)).map(|(offset, _)| offset).collect()
+}
+
 /// A record and those around it that show something.
 fn around(records: Vec<Record<'_>>, n: u64, count: usize) -> Result<Vec<Record<'_>>> {
     let is_seen = |record: &Record<'_>| record.n == n || !conversation::shown(record).is_empty();
@@ -72,17 +83,21 @@ fn around(records: Vec<Record<'_>>, n: u64, count: usize) -> Result<Vec<Record<'
     Ok(seen.into_iter().take(place.saturating_add(count).saturating_add(1)).skip(from).collect())
 }
 
-/// Records with one of them marked.
-fn marked(out: &mut impl std::io::Write, records: &[Record<'_>], n: u64) -> Result<()> {
+/// Records with one of them marked, and those on abandoned branches told to be there.
+fn marked(out: &mut impl std::io::Write, records: &[Record<'_>], n: u64, left: &HashSet<u64>) -> Result<()> {
     let yellow = anstyle::AnsiColor::Yellow.on_default();
     for record in records {
         let mark = if record.n == n { format!("{yellow}>{yellow:#}") } else { " ".to_owned() };
         let text = conversation::terminal(record);
+        let abandoned = match left.contains(&record.offset) {
+            true => format!("  {yellow}(abandoned branch){yellow:#}"),
+            false => String::new(),
+        };
         if text.is_empty() {
-            writeln!(out, "{mark}{:>4} {}", record.n, screen::one_line(record.kind()))?;
+            writeln!(out, "{mark}{:>4} {}{abandoned}", record.n, screen::one_line(record.kind()))?;
         }
-        for line in text.lines() {
-            writeln!(out, "{mark}{line}")?;
+        for (at, line) in text.lines().enumerate() {
+            writeln!(out, "{mark}{line}{}", if at == 0 { abandoned.as_str() } else { "" })?;
         }
     }
     Ok(())
@@ -105,11 +120,19 @@ fn readable(out: &mut impl std::io::Write, records: &[Record<'_>], report: &Repo
 }
 
 /// One object per record, with its place, and one per note.
-fn records(out: &mut impl std::io::Write, transcript: &Transcript, scanned: &Scan<'_>) -> Result<()> {
+fn records(
+    out: &mut impl std::io::Write,
+    transcript: &Transcript,
+    scanned: &Scan<'_>,
+    left: &HashSet<u64>,
+) -> Result<()> {
     for record in &scanned.records {
         let kind = json::quote(record.kind());
-        let line =
-            format!("{{\"n\":{},\"offset\":{},\"type\":{kind},\"record\":{}}}\n", record.n, record.offset, record.raw);
+        let abandoned = if left.contains(&record.offset) { ",\"abandoned\":true" } else { "" };
+        let line = format!(
+            "{{\"n\":{},\"offset\":{},\"type\":{kind}{abandoned},\"record\":{}}}\n",
+            record.n, record.offset, record.raw
+        );
         screen::write_stored(out, line.as_bytes())?;
     }
     let file = transcript.shown_path().display().to_string();

@@ -1,6 +1,5 @@
 //! `tail`: the last records of a session, and those to come.
 
-use std::collections::VecDeque;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -20,7 +19,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) fn run(context: &Context, args: &Tail) -> Result<Outcome> {
     let transcript = context.transcript(&args.name)?;
     let reader = transcript.reader()?;
-    let mut at = last_lines(&reader, args.lines)?;
+    let is_counted = |line: &Physical<'_>| context.json || shows(line);
+    let mut at = last_lines(&reader, args.lines, is_counted)?;
     let mut scanner = scanner_at(&reader, at)?;
     at = show_from(context, &reader, at, &mut scanner)?;
     if !args.follow {
@@ -70,18 +70,25 @@ fn scanner_at(reader: &LogReader, at: u64) -> Result<Scanner> {
     Ok(scanner)
 }
 
-/// Where the last `count` lines begin.
-fn last_lines(reader: &LogReader, count: usize) -> Result<u64> {
-    let mut starts: VecDeque<u64> = VecDeque::new();
+/// Where the last `count` of the lines that count begin.
+fn last_lines(reader: &LogReader, count: usize, is_counted: impl Fn(&Physical<'_>) -> bool) -> Result<u64> {
+    let (mut start, mut counted) = (reader.len(), 0);
     let mut backward = reader.backward();
-    while starts.len() < count {
+    while counted < count {
         match backward.next()? {
-            Some(line) if line.terminated => starts.push_back(line.offset),
+            Some(line) if line.terminated && is_counted(&line) => (start, counted) = (line.offset, counted + 1),
             Some(_) => {}
             None => break,
         }
     }
-    Ok(starts.back().copied().unwrap_or(reader.len()))
+    Ok(start)
+}
+
+/// Whether a person is shown something of a line; records that only keep the books show nothing.
+fn shows(line: &Physical<'_>) -> bool {
+    let mut shows = false;
+    Scanner::partial(0).feed(line, |record| shows |= !conversation::shown(&record).is_empty());
+    shows
 }
 
 /// Shows whole lines from an offset on, and returns where the next one begins.

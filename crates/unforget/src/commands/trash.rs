@@ -6,7 +6,8 @@ use std::io::Write as _;
 use unforget_core::Error;
 use unforget_core::index::Place;
 use unforget_core::json::quote;
-use unforget_core::retention::{self, Verdict};
+use unforget_core::record::Draft;
+use unforget_core::retention::{self, Kept, Rules, Verdict};
 use unforget_core::store::Entry;
 use unforget_core::summary::{Row, State};
 
@@ -17,8 +18,7 @@ use crate::screen;
 
 pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
     // All names are resolved first: a typo in the last one must not leave half of them deleted.
-    let entries =
-        args.names.iter().map(|name| Ok(context.find(Place::Agents, name)?)).collect::<Result<Vec<Entry>>>()?;
+    let entries = args.names.iter().map(|name| context.resolve(name)).collect::<Result<Vec<Entry>>>()?;
     let mut done = HashSet::new();
     let entries: Vec<&Entry> = entries.iter().filter(|entry| done.insert(entry.row.id.as_str())).collect();
     // Everything is done before anything is said: a reader that has seen enough must not stop the work half-way.
@@ -42,18 +42,43 @@ pub(crate) fn undelete(context: &Context, args: &Refs) -> Result<Outcome> {
     let entries = args.names.iter().map(find).collect::<Result<Vec<Entry>>>()?;
     entries.iter().try_for_each(|entry| context.store.undelete(entry))?;
     let rules = crate::config::load(&crate::config::flags::Flags::default())?.retention;
-    let now_ms = context.store.source().now_ms();
     for entry in &entries {
         said(context, "undeleted", entry)?;
-        let row = Row { state: State::Ok, ..entry.row.clone() };
-        if matches!(retention::verdict(&row, &rules, now_ms), Verdict::Expire(_)) {
+        if let Some(note) = begin_anew(context, entry, &rules) {
             let id = &entry.row.id;
-            context.tell(&format!(
-                "note: by [retention] it goes again with the next clean-up; `unforget expire {id} never` keeps it"
-            ))?;
+            context.tell(&format!("note: {note}"))?;
+            context.tell(&format!("hint: `unforget expire {id} never` keeps it for good"))?;
         }
     }
     Ok(Outcome::Done)
+}
+
+/// Has the time that a session is kept begin anew, now that it came back, and tells so; nothing if it does not expire.
+///
+/// Without this, the next clean-up would take away what a person has just brought back.
+pub(crate) fn begin_anew(context: &Context, entry: &Entry, rules: &Rules) -> Option<String> {
+    let now_ms = context.store.source().now_ms();
+    let row = Row { state: State::Ok, ..entry.row.clone() };
+    let was = match retention::verdict(&row, rules, now_ms) {
+        Verdict::Expire(_) => "its time was over and begins anew",
+        Verdict::Keep(Kept::NotYet(_)) => "its time begins anew",
+        Verdict::Keep(_) => return None,
+    };
+    let write = || -> Result<()> {
+        let mut session = context.store.open(&Entry { row: row.clone(), dir: entry.dir.clone() })?;
+        // What is said stays as it is; that it is said now is what counts.
+        session.append(&[Draft::expire(row.expires.as_deref())])?;
+        context.close(session);
+        Ok(())
+    };
+    if let Err(failure) = write() {
+        return Some(format!("by [retention] it may go again with the next clean-up: {}", failure.message()));
+    }
+    let now = Row { written_ms: Some(now_ms), ..row.clone() };
+    Some(match retention::verdict(&now, rules, now_ms) {
+        Verdict::Keep(Kept::NotYet(end)) => format!("{was}: it stays until {}", screen::time(end)),
+        Verdict::Keep(_) | Verdict::Expire(_) => was.to_owned(),
+    })
 }
 
 fn said(context: &Context, what: &str, entry: &Entry) -> Result<()> {

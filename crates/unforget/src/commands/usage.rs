@@ -1,23 +1,24 @@
 //! `usage`: what all this took, as a table.
 //!
 //! The lines of all sessions are added up as they are read, so that only the table is in memory, however many sessions there are. Days are those of the
-//! person's time zone; what is known is known by the hour.
+//! person's time zone; what is known is known by the hour, and added up already by days of UTC where these do.
 
 use std::collections::BTreeMap;
 
-use jiff::civil::Date;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
+use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
-use unforget_core::retention::{Pattern, Period};
-use unforget_core::usage::{Facts, Ledger, Line, Reach};
+use unforget_core::retention::Pattern;
+use unforget_core::usage::{Facts, Ledger, Line, Reach, Sum};
 
 use crate::cli::{By, Usage};
 use crate::commands::Context;
 use crate::config::{self, flags::Flags};
-use crate::failure::{Failure, Outcome, Result};
+use crate::failure::{Outcome, Result};
 use crate::prices::{Cost, Prices};
 use crate::progress::Progress;
+use crate::when::{self, Edge};
 
 pub(crate) mod table;
 
@@ -63,24 +64,29 @@ impl Sums {
     /// Adds the lines of a session that are within the hours.
     pub(crate) fn take(&mut self, facts: &Facts, ledger: &Ledger, by: By, hours: &Hours, prices: &Prices) {
         for (hour, model, line) in ledger.lines().filter(|(hour, _, _)| hours.contains(*hour)) {
-            let cost = prices.cost(model, line);
-            if cost.unpriced > 0 {
-                *self.unpriced.entry(model.to_owned()).or_default() += cost.unpriced;
-            }
-            self.total.add(line, cost);
+            let sum = Sum { hour, dir: &facts.dir, model, line: *line };
             let name = match by {
-                By::Day | By::Week | By::Month => period(hour, by, &hours.zone),
-                By::Model => model.to_owned(),
-                By::Agent => facts.dir.agent().unwrap_or_else(|| facts.dir.as_str().to_owned()),
                 By::Session => facts.id.to_string(),
+                _ => name_of(&sum, by, &hours.zone),
             };
-            let row = self.rows.entry(name).or_default();
-            row.add(line, cost);
+            let row = self.add(name, &sum, prices);
             if by == By::Session && row.session.is_none() {
                 let title = facts.label.clone().or_else(|| facts.title.clone()).unwrap_or_default();
                 row.session = Some((facts.key.clone().unwrap_or_default(), title, facts.trashed));
             }
         }
+    }
+
+    /// Adds to a row.
+    pub(crate) fn add(&mut self, name: String, sum: &Sum<'_>, prices: &Prices) -> &mut Row {
+        let cost = prices.cost(sum.model, &sum.line);
+        if cost.unpriced > 0 {
+            *self.unpriced.entry(sum.model.to_owned()).or_default() += cost.unpriced;
+        }
+        self.total.add(&sum.line, cost);
+        let row = self.rows.entry(name).or_default();
+        row.add(&sum.line, cost);
+        row
     }
 }
 
@@ -97,16 +103,29 @@ impl Hours {
         (self.from..self.until).contains(&hour)
     }
 
-    /// When they begin, in milliseconds since the epoch.
-    pub(crate) fn since_ms(&self) -> i64 {
-        self.from.saturating_mul(HOUR_MS)
-    }
-
     /// The hours of the day that it is.
     pub(crate) fn today(now_ms: i64) -> Result<Self> {
-        let zone = TimeZone::system();
-        let from = moment("today", now_ms, &zone, Edge::Begin)?.div_euclid(HOUR_MS);
-        Ok(Self { from, until: i64::MAX, zone })
+        let from = when::parse("today", now_ms, Edge::Begin)?.div_euclid(HOUR_MS);
+        Ok(Self { from, until: i64::MAX, zone: TimeZone::system() })
+    }
+}
+
+/// The row of a sum of several sessions.
+pub(crate) fn name_of(sum: &Sum<'_>, by: By, zone: &TimeZone) -> String {
+    match by {
+        By::Day | By::Week | By::Month => period(sum.hour, by, zone),
+        By::Model => sum.model.to_owned(),
+        By::Agent | By::Session => sum.dir.agent().unwrap_or_else(|| sum.dir.as_str().to_owned()),
+    }
+}
+
+/// Whether the hours of a day of UTC belong into one row. Where the table has days of another time zone they do not; with no time
+/// in it they always do. What has no time is told apart from the rest of its day.
+pub(crate) fn is_one(day: i64, by: By, zone: &TimeZone) -> bool {
+    let (first, last) = (day.saturating_mul(24), day.saturating_mul(24).saturating_add(23));
+    match by {
+        By::Day | By::Week | By::Month => day != 0 && period(first, by, zone) == period(last, by, zone),
+        By::Model | By::Agent | By::Session => true,
     }
 }
 
@@ -125,43 +144,11 @@ fn period(hour: i64, by: By, zone: &TimeZone) -> String {
     }
 }
 
-/// Which end of a day a date means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Edge {
-    Begin,
-    End,
-}
-
-/// The moment that a text means: a time ago, a day, or a time.
-fn moment(text: &str, now_ms: i64, zone: &TimeZone, edge: Edge) -> Result<i64> {
-    let text = text.trim();
-    let wrong = || {
-        Failure::usage(format!("`{text}` is no time"))
-            .hint("it looks like `30d`, `today`, `2026-01-31` or `2026-01-31T12:00:00Z`")
-    };
-    if let Some(ms) = Period::parse(text).ok().and_then(|period| period.before(now_ms)) {
-        return Ok(ms);
-    }
-    let now = Timestamp::from_millisecond(now_ms).map_err(|_| wrong())?.to_zoned(zone.clone());
-    let date: Option<Date> = match text {
-        "today" => Some(now.date()),
-        // A date alone; with a time behind it, it is a time.
-        _ if text.len() == 10 => text.parse().ok(),
-        _ => None,
-    };
-    if let Some(date) = date {
-        let date = if edge == Edge::End { date.checked_add(1.day()).map_err(|_| wrong())? } else { date };
-        let begin = date.to_zoned(zone.clone()).map_err(|_| wrong())?;
-        return Ok(begin.timestamp().as_millisecond());
-    }
-    text.parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|_| wrong())
-}
-
 pub(crate) fn run(context: &Context, args: &Usage) -> Result<Outcome> {
     let config = config::load(&Flags::default())?;
     let (now_ms, zone) = (context.store.source().now_ms(), TimeZone::system());
-    let since = args.since.as_deref().map(|text| moment(text, now_ms, &zone, Edge::Begin)).transpose()?;
-    let until = args.until.as_deref().map(|text| moment(text, now_ms, &zone, Edge::End)).transpose()?;
+    let since = args.since.as_deref().map(|text| when::parse(text, now_ms, Edge::Begin)).transpose()?;
+    let until = args.until.as_deref().map(|text| when::parse(text, now_ms, Edge::End)).transpose()?;
     let hours = Hours {
         from: since.map_or(i64::MIN, |ms| ms.div_euclid(HOUR_MS)),
         until: until.map_or(i64::MAX, |ms| ms.saturating_add(HOUR_MS - 1).div_euclid(HOUR_MS)),
@@ -172,14 +159,25 @@ pub(crate) fn run(context: &Context, args: &Usage) -> Result<Outcome> {
     let reach = since.map_or(Reach::All, |ms| Reach::TouchedSince(ms.saturating_sub(MARGIN_MS)));
     let mut sums = Sums::default();
     let progress = Progress::new("reading transcripts");
-    let unread = context.catalog.spent(reach, &mut |_, _| progress.step(), &mut |facts, ledger| {
-        let is_asked =
-            pattern.as_ref().is_none_or(|pattern| facts.key.as_deref().is_some_and(|key| pattern.matches(key)))
-                && agent.as_ref().is_none_or(|agent| *agent == facts.dir);
-        if is_asked {
-            sums.take(&facts, &ledger, args.by, &hours, &config.prices);
-        }
-    })?;
+    let mut step = |_: &std::path::Path, _: u64| progress.step();
+    let unread = if args.by == By::Session || pattern.is_some() {
+        context.catalog.spent(reach, &mut step, &mut |facts, ledger| {
+            let is_asked =
+                pattern.as_ref().is_none_or(|pattern| facts.key.as_deref().is_some_and(|key| pattern.matches(key)))
+                    && agent.as_ref().is_none_or(|agent| *agent == facts.dir);
+            if is_asked {
+                sums.take(&facts, &ledger, args.by, &hours, &config.prices);
+            }
+        })?
+    } else {
+        // Nobody asks for single sessions: what is added up already is enough.
+        let is_one = |day| is_one(day, args.by, &hours.zone);
+        context.catalog.sums(hours.from..hours.until, &is_one, &mut step, &mut |sum| {
+            if agent.as_ref().is_none_or(|agent| agent == sum.dir) {
+                sums.add(name_of(&sum, args.by, &hours.zone), &sum, &config.prices);
+            }
+        })?
+    };
     drop(progress);
     let mut out = anstream::stdout().lock();
     if context.json {
@@ -198,9 +196,13 @@ pub(crate) fn run(context: &Context, args: &Usage) -> Result<Outcome> {
 }
 
 /// A key, or a pattern on keys; one word is a peer, as everywhere.
-fn key_pattern(text: &str) -> Result<Pattern> {
-    let text = if text.contains(':') || text == "*" { text.to_owned() } else { format!("main:cli:{text}") };
-    Pattern::parse(&text).map_err(|error| Failure::usage(error.to_string()))
+pub(crate) fn key_pattern(text: &str) -> Result<Pattern> {
+    if text.contains('*') {
+        let text = if text.contains(':') || text == "*" { text.to_owned() } else { format!("main:cli:{text}") };
+        return Ok(Pattern::parse(&text)?);
+    }
+    let key: Key = text.parse().map_err(unforget_core::Error::from)?;
+    Ok(Pattern::parse(&key.to_string())?)
 }
 
 /// What has no price, and what to do about it.
@@ -246,18 +248,5 @@ mod tests {
         assert_eq!(week("2027-01-01T00:00:00Z"), "2026-W53");
         assert_eq!(period(0, By::Day, &zone), "undated");
         assert_eq!(period(i64::MAX, By::Day, &zone), "undated");
-    }
-
-    #[test]
-    fn times_are_understood_as_people_say_them() {
-        let zone = TimeZone::fixed(jiff::tz::offset(2));
-        let now = "2026-01-31T23:30:00Z".parse::<Timestamp>().unwrap().as_millisecond();
-        let at =
-            |text, edge| moment(text, now, &zone, edge).map(|ms| Timestamp::from_millisecond(ms).unwrap().to_string());
-        assert_eq!(at("30d", Edge::Begin).unwrap(), "2026-01-01T23:30:00Z");
-        assert_eq!(at("today", Edge::Begin).unwrap(), "2026-01-31T22:00:00Z");
-        assert_eq!(at("2026-01-31", Edge::End).unwrap(), "2026-01-31T22:00:00Z");
-        assert_eq!(at("2026-01-31T12:00:00Z", Edge::End).unwrap(), "2026-01-31T12:00:00Z");
-        assert!(at("yesterdayish", Edge::Begin).is_err() && at("2026-13-01", Edge::Begin).is_err());
     }
 }

@@ -40,12 +40,17 @@ fn a_session_is_created_appended_to_shown_and_listed() {
     );
     let table = home.ok(&["ls"]);
     assert!(
-        table.lines().nth(1).unwrap().contains("main:cli:ada      1       -  2026-01-01  [work] read a"),
+        table.lines().nth(1).unwrap().contains("main:cli:ada      1       -          -  2026-01-01  [work] read a"),
         "{table}"
     );
     assert_eq!(
         files(&home.path("home")),
-        ["agents/main/sessions.json".to_owned(), format!("agents/main/sessions/{id}.jsonl"), "index.sqlite".to_owned()]
+        [
+            "agents/main/sessions.json".to_owned(),
+            format!("agents/main/sessions/{id}.jsonl"),
+            "catalog.lock".to_owned(),
+            "index.sqlite".to_owned()
+        ]
     );
 }
 
@@ -109,6 +114,22 @@ fn tail_shows_the_last_records_and_follows_new_ones() {
 }
 
 #[test]
+fn tail_counts_what_it_shows() {
+    let home = Home::new();
+    let id = home.conversation("main:cli:user", &["one", "two"]);
+    let more = concat!(
+        "{\"type\":\"turn\",\"state\":\"done\"}\n{\"type\":\"context\",\"model\":\"m\"}\n",
+        "{\"type\":\"turn\",\"state\":\"done\"}\n"
+    );
+    assert_eq!(home.feed(&["append", &id], more).code, 0);
+    let shown = home.ok(&["tail", "-n", "1", &id]);
+    assert!(shown.contains("two") && !shown.contains("one"), "{shown}");
+    assert!(home.ok(&["tail", "-n", "2", &id]).contains("one"));
+    assert_eq!(home.ok(&["tail", "-n", "0", &id]), "");
+    assert_eq!(home.ok(&["tail", "-n", "2", &id, "--json"]).lines().count(), 2, "a program is given every record");
+}
+
+#[test]
 fn a_deleted_session_comes_back_whole() {
     let home = Home::new();
     let id = home.conversation("main:cli:user", &["keep me"]);
@@ -116,6 +137,8 @@ fn a_deleted_session_comes_back_whole() {
     let said = home.run(&["rm", "main:cli:user"]);
     assert_eq!((said.code, said.out.as_str()), (0, format!("deleted {id}  main:cli:user\n").as_str()));
     assert_eq!(home.ok(&["sessions", "--json"]), "");
+    let again = home.run(&["rm", &id]);
+    assert!(again.code == 1 && again.err.contains("it is in the trash: `unforget undelete"), "{again:?}");
     assert!(home.ok(&["sessions", "--deleted"]).contains("keep me"));
     assert_eq!(home.ok(&["undelete", "keep m"]), format!("undeleted {id}  main:cli:user\n"));
     assert_eq!(std::fs::read(home.transcript(&id)).unwrap(), bytes);

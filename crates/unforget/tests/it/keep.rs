@@ -81,9 +81,70 @@ fn what_expired_goes_to_the_trash_with_a_receipt_and_comes_back_the_same() {
     assert_eq!((receipt["action"].as_str(), receipt["id"].as_str()), (Some("expired"), Some(ids[0].as_str())));
     let deleted = run(&home, RULES, &["sessions", "--deleted"]);
     assert!(deleted.err.contains(&format!("{} leaves the trash for good: ", ids[0])), "{deleted:?}");
-    assert_eq!(run(&home, RULES, &["undelete", &ids[0]]).code, 0);
+    assert_eq!(run(&home, "", &["undelete", &ids[0]]).code, 0);
     assert_eq!(std::fs::read(home.transcript(&ids[0])).unwrap(), before);
     assert!(home.transcript(&ids[1]).exists(), "a label protects");
+}
+
+#[test]
+fn what_came_back_is_not_taken_by_the_next_clean_up() {
+    let home = Home::new();
+    let ids = past(&home, &["old", "own"]);
+    assert_eq!(run(&home, "", &["rm", &ids[1]]).code, 0);
+    assert!(run(&home, RULES, &["gc"]).out.contains("1 session moved to the trash"));
+    let before = std::fs::read(home.path(&format!("home/trash/main/{}.jsonl", ids[0]))).unwrap();
+    let said = run(&home, RULES, &["undelete", &ids[0], &ids[1]]);
+    assert_eq!(said.err.matches("note: its time was over and begins anew: it stays until 20").count(), 2, "{said:?}");
+    let after = std::fs::read(home.transcript(&ids[0])).unwrap();
+    assert!(after.starts_with(&before), "what was there is still there");
+    assert!(run(&home, RULES, &["gc"]).out.contains("Nothing to do: 2 kept (its time has not come)"));
+    assert!(home.transcript(&ids[0]).exists() && home.transcript(&ids[1]).exists());
+    // It was brought back, not used: the list still says when someone was in it.
+    assert!(run(&home, "", &["sessions"]).out.contains("2026-01-01"));
+    assert!(run(&home, "", &["sessions", "--json"]).out.contains("\"expires\":null"));
+}
+
+#[test]
+fn a_label_is_taken_off_in_the_same_words_everywhere() {
+    let home = Home::new();
+    let id = &past(&home, &["old"])[0];
+    for off in ["", "off", "--off"] {
+        assert!(run(&home, "", &["label", "old", "mine"]).out.contains("is labelled mine"));
+        assert_eq!(run(&home, "", &["label", "old", off]).out, format!("{id} has no label\n"), "{off}");
+    }
+    assert_eq!(run(&home, "", &["label", "old"]).code, 2);
+    let scene = Scene::offline();
+    let mut terminal = scene.chat();
+    for off in ["off", "--off", "\"\""] {
+        assert!(terminal.say("/label mine").contains("Label: mine"));
+        assert!(terminal.say(&format!("/label {off}")).contains("Label: (none)"), "{off}");
+    }
+}
+
+#[test]
+fn a_list_tells_costs_and_when_someone_was_in_a_session() {
+    let home = Home::new();
+    let ids = past(&home, &["a", "b"]);
+    assert_eq!(home.feed(&["append", &ids[1]], r#"{"type":"turn","state":"done","model":"house","ts":"2026-01-01T00:00:00Z","usage":{"input_tokens":7,"output_tokens":8}}"#).code, 0);
+    let new = home.ok(&["new", "--key", "main:cli:c"]);
+    for args in [["label", "a", "mine"], ["expire", "b", "never"]] {
+        assert_eq!(run(&home, "", &args).code, 0);
+    }
+    let row = |out: &str, id: &str| -> Value {
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).find(|row: &Value| row["id"] == *id).unwrap()
+    };
+    for _ in ["without an index", "with one"] {
+        let out = home.ok(&["sessions", "--json"]);
+        assert_eq!(row(&out, &ids[0])["cost_usd"].as_f64(), Some(0.0069));
+        assert_eq!(row(&out, &ids[1])["cost_usd"].as_f64(), Some(0.0069), "what is known of it");
+        assert_eq!(row(&out, new.trim())["cost_usd"], Value::Null);
+        assert_eq!(row(&out, &ids[0])["updated_ms"], 1_767_225_600_000_u64, "a label is no use");
+    }
+    let out = home.ok(&["sessions"]);
+    assert!(out.starts_with("ID ") && out.contains("TOKENS       COST  LAST USED"), "{out}");
+    assert!(out.contains("4.2k    $0.0069  2026-01-01") && out.contains("> $0.0069"), "{out}");
+    let own = run(&home, "[prices.house]\ninput = 1000\noutput = 1000\n", &["sessions", "--json"]).out;
+    assert_eq!(row(&own, &ids[1])["cost_usd"].as_f64(), Some(0.0219));
 }
 
 #[test]
@@ -172,6 +233,8 @@ fn usage_adds_up_with_costs_and_says_what_it_does_not_know() {
     assert_eq!(none.out, "Nothing was used in that time.\n");
     assert!(run(&home, "", &["usage", "--by", "week", "--until", "2026-01-01"]).out.contains("2026-W01"));
     assert_eq!(run(&home, "", &["usage", "--agent", "nobody"]).out, "Nothing was used in that time.\n");
+    assert_eq!(run(&home, "", &["usage", "--since", "yesterday"]).out, "Nothing was used in that time.\n");
+    assert!(run(&home, "", &["usage", "--since", "50y", "--until", "2026-01-01"]).out.contains("2026-01-01"));
     assert!(run(&home, "", &["usage", "--since", "whenever"]).err.contains("`whenever` is no time"));
 }
 
@@ -195,6 +258,36 @@ fn the_chat_labels_expires_and_counts() {
     assert!(terminal.say("/label off").contains("Label: (none)"));
     let kinds: Vec<String> = scene.records().iter().map(|record| record["type"].as_str().unwrap().to_owned()).collect();
     assert!(kinds.ends_with(&["expire".into(), "label".into(), "label".into()]), "{kinds:?}");
+}
+
+#[test]
+fn tables_fit_a_window_of_80_columns_and_pipes_get_everything() {
+    let scene = Scene::offline();
+    let ids = past(&scene.home, &["a-peer-with-a-name-that-is-much-longer-than-others"]);
+    let title = r#"{"type":"title","title":"a title that goes on and on, over the edge of any window that is not very wide","ts":"2026-01-01T00:00:00Z"}"#;
+    assert_eq!(scene.home.feed(&["append", &ids[0]], title).code, 0);
+    let file = scene.home.write("rules.toml", RULES);
+    let scene = scene.with("UNFORGET_CONFIG", file.to_str().unwrap());
+    let path = "a/folder/in/a/folder/in/a/folder/with/notes-that-have-a-long-name.md";
+    let wish = format!("write hello into {path}");
+    assert_eq!(scene.run(&["chat", "--allow", "write_file", "-p", &wish]).code, 0);
+    for args in [
+        &["search", "help"][..],
+        &["gc", "--dry-run"],
+        &["usage", "--by", "session"],
+        &["files", "main:cli:user"],
+        &["restore-files", "main:cli:user", "--at", "1", "--dry-run"],
+        &["sessions"],
+    ] {
+        let mut terminal = scene.start(args);
+        assert_eq!(terminal.ends(), 0, "{args:?}: {}", terminal.text());
+        // Folders of this run are as long as they are.
+        let wide: Vec<String> = terminal.too_wide().into_iter().filter(|row| !row.contains("/work")).collect();
+        assert!(wide.is_empty(), "{args:?}: {wide:#?}");
+    }
+    assert!(scene.run(&["gc", "--dry-run"]).out.contains(&ids[0]));
+    assert!(scene.run(&["files", "main:cli:user"]).out.contains(path));
+    assert!(scene.run(&["search", "help"]).out.contains("over the edge of any window that is not very wide"));
 }
 
 #[test]

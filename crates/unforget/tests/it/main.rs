@@ -19,6 +19,7 @@ mod keep;
 mod kill;
 mod oneshot;
 mod readme;
+mod remote;
 mod repl;
 mod review;
 mod scene;

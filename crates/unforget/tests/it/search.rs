@@ -35,6 +35,10 @@ fn hits_are_grouped_by_session_marked_and_lead_to_their_record() {
     );
     let shown = home.ok(&["show", &id, "--at", "3", "--around", "1"]);
     assert!(shown.starts_with("    2 tool bash t1") && shown.contains("\n>   3 result t1"), "{shown}");
+    assert_eq!(shown.matches("  (abandoned branch)\n").count(), 2, "{shown}");
+    assert!(!home.ok(&["show", &id, "--at", "1", "--around", "0"]).contains("abandoned"));
+    let record = home.ok(&["show", &id, "--at", "3", "--around", "0", "--json"]);
+    assert!(record.contains("\"abandoned\":true"), "{record}");
     assert!(!shown.contains("where is") && shown.ends_with("rewind to record 1  2026-01-01 00:00:04\n"), "{shown}");
     let said = home.run(&["show", &id, "--at", "99"]);
     assert!(said.code == 2 && said.err.contains("there is no record 99\nhint: the last one is 5"), "{said:?}");
@@ -58,6 +62,20 @@ fn nothing_found_is_exit_code_1_and_a_bad_question_is_2() {
         assert_eq!(home.run(&["search", "x", args[0], args[1]]).code, 2, "{args:?}");
     }
     assert_eq!(Home::new().run(&["search", "x"]).code, 1, "no home at all");
+}
+
+#[test]
+fn a_word_that_is_the_beginning_of_one_is_offered_with_a_star() {
+    let home = Home::new();
+    home.conversation("main:cli:user", &["see zebrafishfarm in the docs"]);
+    let said = home.run(&["search", "zebrafish docs"]);
+    assert_eq!(said.code, 1, "what was asked for is not there");
+    assert_eq!(
+        said.err,
+        "nothing was found\nhint: `zebrafish* docs*` finds something: a star stands for the rest of a word\n"
+    );
+    assert_eq!(home.run(&["search", "zebrafish* docs*"]).code, 0);
+    assert_eq!(home.run(&["search", "--json", "zebrafish"]).err, "");
 }
 
 #[test]
@@ -92,6 +110,13 @@ fn filters_narrow_and_the_trash_is_marked() {
     assert_eq!(count(&["session", "--until", "2026-01-01"]), 3, "a day counts up to its end");
     assert_eq!(count(&["session", "--agent", "other"]), 0);
     assert_eq!(count(&["session", "--key", "main:cli:ada", "--scan", "-n", "1"]), 1);
+    for scan in [&["--scan"][..], &[]] {
+        for (pattern, hits) in [("main:*:*", 3), ("*:cli:a*", 3), ("a*", 3), ("*", 3), ("main:web:*", 0), ("main:*", 0)]
+        {
+            assert_eq!(count(&[&["session", "--key", pattern], scan].concat()), hits, "{pattern}");
+        }
+    }
+    assert!(home.run(&["search", "x", "--key", "main:*"]).err.contains("is no pattern for keys"));
     home.run(&["rm", &id]);
     let out = home.ok(&["grep", "東京"]);
     assert!(out.contains(&format!("{id}  (trash)\n")) && out.contains(&format!("unforget undelete {id}")), "{out}");

@@ -20,6 +20,8 @@ struct Counts {
     open: AtomicU64,
     most_open: AtomicU64,
     read: AtomicU64,
+    asked: AtomicU64,
+    opened: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,16 @@ impl Counting {
         self.counts.most_open.load(Ordering::Relaxed)
     }
 
+    /// How many names were asked what they stand for, one by one.
+    pub(crate) fn asked(&self) -> u64 {
+        self.counts.asked.load(Ordering::Relaxed)
+    }
+
+    /// How many files were opened.
+    pub(crate) fn opened(&self) -> u64 {
+        self.counts.opened.load(Ordering::Relaxed)
+    }
+
     /// How many bytes were read.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.counts.read.load(Ordering::Relaxed)
@@ -53,13 +65,25 @@ impl Counting {
 impl Medium for Counting {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn Handle>> {
         let inner = self.inner.open(path, access)?;
+        self.counts.opened.fetch_add(1, Ordering::Relaxed);
         let open = self.counts.open.fetch_add(1, Ordering::Relaxed) + 1;
         self.counts.most_open.fetch_max(open, Ordering::Relaxed);
         Ok(Box::new(Counted { inner, counts: self.counts.clone(), most_written: self.most_written }))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.counts.asked.fetch_add(1, Ordering::Relaxed);
         self.inner.stat(path)
+    }
+
+    fn list_stats(&self, dir: &Path) -> io::Result<Vec<(String, Stat)>> {
+        let stats = self.inner.list_stats(dir)?;
+        self.counts.asked.fetch_add(stats.len() as u64, Ordering::Relaxed);
+        Ok(stats)
+    }
+
+    fn list_numbers(&self, dir: &Path) -> io::Result<Vec<(String, FileKind, u64)>> {
+        self.inner.list_numbers(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, FileKind)>> {
@@ -130,5 +154,9 @@ impl Handle for Counted {
 
     fn try_lock(&self) -> io::Result<bool> {
         self.inner.try_lock()
+    }
+
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.inner.try_lock_shared()
     }
 }

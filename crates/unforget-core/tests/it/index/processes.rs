@@ -31,6 +31,19 @@ fn hits(catalog: &Catalog, text: &str, way: Way) -> Vec<(String, u64)> {
     hits
 }
 
+/// Deletes files of the index, whoever has them open: all of them, or some.
+fn delete(scene: &Scene, choice: usize) {
+    let names = ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"];
+    for (at, name) in names.iter().enumerate() {
+        if [0b111, 0b001, 0b010, 0b100, 0b011, 0b110, 0b101][choice % 7] >> at & 1 == 1 {
+            match std::fs::remove_file(scene.home.join(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
+                _ => {}
+            }
+        }
+    }
+}
+
 /// One life: turns in a session of its own, and questions in between.
 fn work(scene: &Scene, who: usize) {
     let catalog = scene.catalog();
@@ -38,6 +51,9 @@ fn work(scene: &Scene, who: usize) {
     let mut session = catalog.store().create(&key, None).unwrap();
     for step in 0..STEPS {
         session.save_turn(&format!("walrus number {step} of {who}"), "[]").unwrap();
+        if (step + 2 * who).is_multiple_of(5) {
+            delete(scene, step + who);
+        }
         let own = session.id().to_string();
         match (step + who) % 4 {
             0 => {

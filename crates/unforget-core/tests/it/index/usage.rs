@@ -1,6 +1,7 @@
 //! What was taken, by the index and by reading all transcripts: the same, whatever happened in between.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use proptest::prelude::*;
 use unforget_core::catalog::Catalog;
@@ -26,11 +27,44 @@ fn spent(catalog: &Catalog) -> Spent {
     lines
 }
 
+/// What all sessions took, by hour or by day of UTC, agent and model.
+fn sums(catalog: &Catalog, hours: &Range<i64>, hours_a_step: i64) -> BTreeMap<(i64, String, String), Line> {
+    let mut sums: BTreeMap<(i64, String, String), Line> = BTreeMap::new();
+    let unread = catalog.sums(hours.clone(), &|_| hours_a_step > 1, &mut |_, _| {}, &mut |sum| {
+        assert!(hours.contains(&sum.hour), "{} is not in {hours:?}", sum.hour);
+        let step = sum.hour.div_euclid(hours_a_step);
+        *sums.entry((step, sum.dir.as_str().to_owned(), sum.model.to_owned())).or_default() += sum.line;
+    });
+    assert_eq!(unread.unwrap(), []);
+    sums
+}
+
+/// That the sums say what the sessions say, whatever is asked for.
+#[track_caller]
+fn same_sums(scene: &Scene, lines: &Spent) {
+    let (first, last) = match (lines.keys().map(|key| key.2).min(), lines.keys().map(|key| key.2).max()) {
+        (Some(first), Some(last)) => (first, last),
+        _ => (0, 0),
+    };
+    for hours in [i64::MIN..i64::MAX, first + 1..i64::MAX, i64::MIN..last, first..last + 1, 0..1] {
+        for step in [1, 24] {
+            let mut expected: BTreeMap<(i64, String, String), Line> = BTreeMap::new();
+            for ((_, _, hour, model), line) in lines.iter().filter(|(key, _)| hours.contains(&key.2)) {
+                *expected.entry((hour.div_euclid(step), "main".to_owned(), model.clone())).or_default() += *line;
+            }
+            assert_eq!(sums(&scene.catalog(), &hours, step), expected, "{hours:?} by {step}");
+        }
+    }
+    let always = i64::MIN..i64::MAX;
+    assert_eq!(sums(&scene.without_index(), &always, 24), sums(&scene.catalog(), &always, 24));
+}
+
 /// That both say the same, and how many calls that is.
 #[track_caller]
 fn same(scene: &Scene) -> u64 {
     let by_index = spent(&scene.catalog());
     assert_eq!(by_index, spent(&scene.without_index()));
+    same_sums(scene, &by_index);
     by_index.values().map(|line| line.calls).sum()
 }
 
@@ -92,7 +126,9 @@ fn what_was_deleted_counts_and_what_was_rewritten_counts_anew() {
     let path = scene.transcript(&entry);
     let text = std::fs::read_to_string(&path).unwrap().replace("\"input_tokens\":3", "\"input_tokens\":7");
     std::fs::write(&path, text).unwrap();
-    std::fs::File::options().write(true).open(&path).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    // Another time, and not an old one: files that were last touched long ago are not read for what was taken lately.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
     scene.same();
     same(&scene);
     assert_eq!(spent(&scene.catalog()).values().map(|line| line.tokens.input).sum::<u64>(), 7);

@@ -5,6 +5,8 @@ use std::path::Path;
 use unforget_core::catalog::{Catalog, Way};
 use unforget_core::fork::{Wish, fork};
 use unforget_core::index::Place;
+use unforget_core::json::quote;
+use unforget_core::record::Draft;
 use unforget_core::search::{self, Query, Request};
 use unforget_core::store::Entry;
 
@@ -222,6 +224,103 @@ fn whatever_happens_to_the_index_a_search_finds_the_same() {
         assert!(take_in(&scene, usize::MAX), "{what}");
         assert_eq!((same(&scene, "yes"), searched(&scene)), (4, 4), "{what}");
     }
+}
+
+#[test]
+fn a_session_that_grows_is_heard_from_where_it_was_left_and_knows_its_calls() {
+    // A short one is gone through again, and of a long one it is kept what was heard.
+    for filler in [10, 100_000] {
+        let scene = Scene::new();
+        let mut session = scene.talk("main:cli:ann", &"filler ".repeat(filler / 7));
+        session.append(&[Draft::tool_use(None, "t1", "lookup", r#"{"word":"narwhal"}"#)]).unwrap();
+        assert!(take_in(&scene, usize::MAX));
+        let path = scene.home.join("index.sqlite");
+        let numbers = || -> Vec<i64> {
+            let connection = rusqlite::Connection::open(&path).unwrap();
+            let mut statement = connection.prepare("SELECT number FROM texts WHERE session > 0 ORDER BY 1").unwrap();
+            statement.query_map((), |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        let before = numbers();
+        session.append(&[Draft::tool_result("t1", &quote("a tusk"))]).unwrap();
+        session.close().unwrap();
+        assert!(take_in(&scene, usize::MAX));
+        let after = numbers();
+        assert_eq!((&after[..before.len()], after.len()), (&before[..], before.len() + 1), "{filler}");
+        let (narwhal, tusk) = (same(&scene, "narwhal"), same(&scene, "tusk"));
+        assert_eq!((narwhal, tusk), (1, 1), "{filler}");
+        let found = ask(&scene.catalog(), "tusk", Way::Index).hits.remove(0);
+        assert_eq!(found.tool.as_deref(), Some("lookup"), "{filler}");
+    }
+}
+
+#[test]
+fn a_day_with_more_texts_than_usual_is_searched_like_any_other() {
+    const TEXTS: usize = 8192 + 1500;
+    let scene = Scene::new();
+    let mut session = scene.talk("main:cli:ann", "begin");
+    for part in (0..TEXTS).collect::<Vec<_>>().chunks(1000) {
+        let drafts: Vec<Draft> = part.iter().map(|at| Draft::user(&format!("walrus number{at}"))).collect();
+        session.append(&drafts).unwrap();
+    }
+    session.close().unwrap();
+    assert!(take_in(&scene, usize::MAX));
+    let last = TEXTS - 1;
+    for (text, count) in [("walrus", 100), (&format!("number{last}"), 1), ("number7", 1), ("number80* walrus", 100)] {
+        assert_eq!(same(&scene, text), count, "{text}");
+    }
+    let connection = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
+    let crowded = "SELECT count(*) FROM texts WHERE number >= 1 << 62";
+    assert!(connection.query_row(crowded, (), |row| row.get::<_, i64>(0)).unwrap() >= 1500);
+    // All of it is forgotten when it is rewritten.
+    let entry = newest(&scene);
+    let path = scene.transcript(&entry);
+    let text = std::fs::read_to_string(&path).unwrap();
+    rewrite(&path, text.lines().take(3).map(|line| format!("{line}\n")).collect::<String>().as_bytes(), 1);
+    assert_eq!(same(&scene, "walrus"), 0);
+    assert!(take_in(&scene, usize::MAX));
+    assert_eq!((same(&scene, "walrus"), same(&scene, "begin")), (0, 1));
+    let texts = "SELECT count(*) FROM texts WHERE session > 0";
+    assert!(connection.query_row(texts, (), |row| row.get::<_, i64>(0)).unwrap() <= 3);
+}
+
+#[test]
+fn phrases_are_the_same_among_more_matches_than_are_ranked() {
+    // Some are false, and they are spread over a month.
+    const SESSIONS: i64 = 120;
+    let scene = Scene::new();
+    for at in 0..SESSIONS {
+        let mut session = scene.talk("main:cli:ann", &format!("ice cream number{at}"));
+        let ms = 1_767_225_600_000 + at * 6 * 3_600_000;
+        let texts = ["ice and cream", "ice cream", "cream ice", "冰淇淋", "冰淇 淇淋", "ice cream cake"];
+        let drafts: Vec<Draft> = texts.iter().cycle().take(60).map(|text| Draft::user(text).dated(Some(ms))).collect();
+        session.append(&drafts).unwrap();
+        session.close().unwrap();
+    }
+    assert!(take_in(&scene, usize::MAX));
+    for text in ["\"ice cream\"", "\"cream ice\"", "冰淇淋", "ice -\"ice cream\"", "\"ice cr\"*", "冰淇 -冰淇淋"]
+    {
+        for limit in [1, 20, 999, 1000, 1001, 5000] {
+            let request = Request { limit, ..request(text) };
+            let ask = |catalog: &Catalog, way| {
+                let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
+                catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value
+            };
+            let found = ask(&scene.catalog(), Way::Index);
+            assert_eq!(found, ask(&scene.without_index(), Way::Scan), "{text} {limit}");
+            assert!(!found.hits.is_empty());
+        }
+    }
+    // What is newest is found without reading everything.
+    let read = std::cell::Cell::new(0);
+    let (catalog, wanted) = (scene.catalog(), request("\"ice cream\""));
+    let scan = |places: &[search::Place]| {
+        read.set(read.get() + places.len());
+        search::scan(catalog.store(), places, &wanted)
+    };
+    catalog.search(&request("number7"), Way::Index, &scan, &mut |_, _| {}).unwrap();
+    assert_eq!(read.get(), 0, "words alone are not read for");
+    catalog.search(&wanted, Way::Index, &scan, &mut |_, _| {}).unwrap();
+    assert!((1..SESSIONS as usize).contains(&read.get()), "{}", read.get());
 }
 
 /// Ways to break the tables of words behind SQLite's back.

@@ -58,6 +58,11 @@ impl Record {
         )
     }
 
+    /// What is said about a session is no use of it.
+    fn is_use(&self) -> bool {
+        self.is_step() || matches!(self.what, What::Head { .. })
+    }
+
     fn role(&self) -> &'static str {
         match self.what {
             What::User => "user",
@@ -160,7 +165,7 @@ impl Session {
             label,
             title: given.or(said),
             created_ms: self.records[0].ms,
-            updated_ms: self.records.last().unwrap().ms,
+            updated_ms: self.records.iter().rev().find(|record| record.is_use()).unwrap().ms,
             turns,
             records: self.records.len() as u64,
             tokens,

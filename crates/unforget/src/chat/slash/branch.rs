@@ -3,11 +3,14 @@
 //! Every one of them appends a record or two and changes nothing that was said. Each tells where the conversation is now
 //! and how to come back, so that nobody has to be careful.
 
+use std::collections::HashMap;
+
 use unforget_agent::compact;
 use unforget_core::fork::{Wish, fork};
 use unforget_core::json;
 use unforget_core::record::{Draft, Parent};
-use unforget_core::tree::{AS_BRANCH, Detail, Kind, REDO, Spot, Tree};
+use unforget_core::scan::Scanner;
+use unforget_core::tree::{AS_BRANCH, Branch, Detail, Kind, REDO, Spot, Trail, Tree};
 
 use super::super::{Chat, banner};
 use super::files::{Went, Words, restore_files};
@@ -41,7 +44,7 @@ pub(super) fn tree(chat: &Chat<'_>, argument: &str) -> Result<()> {
 pub(super) fn branch(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
     let tree = tree_of(chat)?;
     if argument.is_empty() {
-        return list(&tree, chat.context.store.source().now_ms());
+        return list(chat, &tree);
     }
     let name = point::new_name(argument)?;
     let Some(head) = tree.head() else { return Err(Failure::usage("nothing was said yet")) };
@@ -61,16 +64,44 @@ pub(super) fn branch(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
     }
 }
 
-fn list(tree: &Tree, now_ms: i64) -> Result<()> {
-    for branch in tree.branches() {
+fn list(chat: &Chat<'_>, tree: &Tree) -> Result<()> {
+    let (branches, now_ms) = (tree.branches(), chat.context.store.source().now_ms());
+    let before = words_before(chat, tree, &branches)?;
+    for branch in branches {
         let names = screen::fit(&screen::one_line(&branch.names.join(", ")), 20);
         let here = if branch.is_head { "  <- here" } else { "" };
-        let words = branch.words.as_deref().unwrap_or("(nothing was said on it yet)");
-        let words = screen::pad(&screen::fit(&screen::one_line(words), 30), 30);
+        // A line that ends where another goes on has no words of its own, but words behind it.
+        let words = match (branch.words, before.get(&branch.tip)) {
+            (Some(words), _) => words,
+            (None, Some(words)) => format!("behind: {words}"),
+            (None, None) => "(before any words)".to_owned(),
+        };
+        let words = screen::pad(&screen::fit(&screen::one_line(&words), 30), 30);
         let ago = screen::ago(branch.last_ms, now_ms);
         say(format!("{:>5}  {}  {words}  {ago}{here}", branch.tip, screen::pad(&names, 20)).trim_end())?;
     }
     say("/branch NAME begins one here, /switch-branch NAME or NUMBER goes to one.")
+}
+
+/// What the person said last before the tips of branches on which nothing was said since they begin.
+fn words_before(chat: &Chat<'_>, tree: &Tree, branches: &[Branch]) -> Result<HashMap<u64, String>> {
+    let silent = branches.iter().filter(|branch| branch.words.is_none());
+    let ways: Vec<(u64, Trail)> = silent.filter_map(|branch| Some((branch.tip, tree.path_to(branch.tip)?))).collect();
+    let mut before = HashMap::new();
+    if ways.is_empty() {
+        return Ok(before);
+    }
+    let reader = chat.session.reader()?;
+    let (mut scanner, mut forward) = (Scanner::default(), reader.forward(0));
+    while let Some(line) = forward.next()? {
+        scanner.feed(&line, |record| {
+            let Some(said) = compact::said(&record).filter(|said| said.who == "User") else { return };
+            for (tip, _) in ways.iter().filter(|(_, way)| way.has(record.n)) {
+                before.insert(*tip, screen::fit(&screen::one_line(&said.text), WORDS));
+            }
+        });
+    }
+    Ok(before)
 }
 
 pub(super) fn switch_branch(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
@@ -81,14 +112,14 @@ pub(super) fn switch_branch(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
     let spot = match argument.parse::<u64>() {
         Ok(n) => {
             let n = point::numbered(&tree, n)?;
-            Spot { head: Some(n), branch: tree.branch_at(n).map(str::to_owned) }
+            Spot { head: Some(n), branch: tree.branch_at(n).map(str::to_owned), files: None }
         }
         Err(_) => {
             let label = point::named(&tree, argument, Kind::Branch)?;
-            Spot { head: label.to, branch: Some(label.name) }
+            Spot { head: label.to, branch: Some(label.name), files: None }
         }
     };
-    go(chat, &tree, &spot, "switch")
+    go(chat, &tree, &spot, Move { reason: "switch", files: None })
 }
 
 pub(super) fn rewind(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> Result<()> {
@@ -99,15 +130,32 @@ pub(super) fn rewind(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -
     }
     let tree = tree_of(chat)?;
     let n = point::step(&tree, &words.rest)?;
-    if words.files && restore_files(chat, editor, n, words.options)? == Went::Nowhere {
-        return Ok(());
-    }
+    let Some(files) = with_files(chat, editor, Some(n), &words)? else { return Ok(()) };
     let tree = tree_of(chat)?;
-    go(chat, &tree, &Spot { head: Some(n), branch: tree.branch_at(n).map(str::to_owned) }, "rewind")
+    let spot = Spot { head: Some(n), branch: tree.branch_at(n).map(str::to_owned), files: None };
+    go(chat, &tree, &spot, Move { reason: "rewind", files })
+}
+
+/// Restores files if they are to come along; the record that undoes that, or none at all if the person said no.
+#[expect(clippy::option_option, reason = "a no and a restore that changed nothing are not the same")]
+fn with_files(
+    chat: &mut Chat<'_>,
+    editor: &mut Editor,
+    at: Option<u64>,
+    words: &Words<'_>,
+) -> Result<Option<Option<u64>>> {
+    if !words.files {
+        return Ok(Some(None));
+    }
+    Ok(match restore_files(chat, editor, at.unwrap_or(0), words.options)? {
+        Went::On(undo) => Some(undo),
+        Went::Nowhere => None,
+    })
 }
 
 /// Takes back the last turn: the conversation goes on before the last words of the person.
-pub(super) fn undo(chat: &mut Chat<'_>) -> Result<()> {
+pub(super) fn undo(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> Result<()> {
+    let words = only_flags("undo", argument)?;
     let found = chat.session.view(&chat.agent().limits(), |path, _| {
         let by_person = |raw| json::members(raw).is_some_and(|members| json::member(&members, "by").is_none());
         let said = path.records.iter().enumerate().rev().find_map(|(at, record)| {
@@ -129,26 +177,55 @@ pub(super) fn undo(chat: &mut Chat<'_>) -> Result<()> {
         }
         (None, false) => return say("There is nothing to take back."),
     };
+    let Some(files) = with_files(chat, editor, to, &words)? else { return Ok(()) };
     let tree = tree_of(chat)?;
     let branch = to.and_then(|n| tree.branch_at(n)).map(str::to_owned);
     say(&format!("Taken back: {}", screen::fit(&screen::one_line(&text), WORDS)))?;
-    go(chat, &tree, &Spot { head: to, branch }, "undo")
+    go(chat, &tree, &Spot { head: to, branch, files: None }, Move { reason: "undo", files })
 }
 
-/// Goes back to where the conversation was before its head was moved.
-pub(super) fn redo(chat: &mut Chat<'_>) -> Result<()> {
+/// Goes back to where the conversation was before its head was moved; files that were taken back with it come along.
+pub(super) fn redo(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> Result<()> {
+    let mut words = only_flags("redo", argument)?;
     let tree = tree_of(chat)?;
-    match tree.redo() {
-        Some(spot) => go(chat, &tree, &spot.clone(), REDO),
-        None => {
-            let failure = Failure::usage("there is nothing to go forward to: something was said since");
-            Err(failure.hint("nothing is lost: /tree shows the other lines, /switch-branch goes to one"))
-        }
+    let Some(spot) = tree.redo().cloned() else {
+        let failure = Failure::usage("there is nothing to go forward to: no /undo, or words since it");
+        return Err(failure.hint("nothing is lost: /tree shows the other lines, /switch-branch goes to one"));
+    };
+    words.files |= spot.files.is_some();
+    if with_files(chat, editor, spot.files.or(spot.head), &words)?.is_none() {
+        return match spot.head {
+            Some(n) => say(&format!("/switch-branch {n} goes forward without the files.")),
+            None => Ok(()),
+        };
+    }
+    let tree = tree_of(chat)?;
+    go(chat, &tree, &spot, Move { reason: REDO, files: None })
+}
+
+/// The flags behind a command that takes nothing else.
+fn only_flags<'a>(command: &str, argument: &'a str) -> Result<Words<'a>> {
+    let words = Words::of(argument).checked()?;
+    match words.rest.as_str() {
+        "" => Ok(words),
+        rest => Err(Failure::usage(format!(
+            "/{command} takes nothing but --files behind it, and there is `{}`",
+            screen::one_line(rest)
+        ))),
     }
 }
 
+/// How the head is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Move {
+    /// Why.
+    pub(super) reason: &'static str,
+    /// The record that has the files from before, if they came along.
+    pub(super) files: Option<u64>,
+}
+
 /// Moves the head and tells how to come back.
-pub(super) fn go(chat: &mut Chat<'_>, tree: &Tree, spot: &Spot, reason: &str) -> Result<()> {
+pub(super) fn go(chat: &mut Chat<'_>, tree: &Tree, spot: &Spot, Move { reason, files }: Move) -> Result<()> {
     if tree.head() == spot.head && tree.current() == spot.branch.as_deref() {
         return say("That is where the conversation is.");
     }
@@ -156,6 +233,10 @@ pub(super) fn go(chat: &mut Chat<'_>, tree: &Tree, spot: &Spot, reason: &str) ->
     let head = match &spot.branch {
         Some(branch) => head.text("branch", branch),
         None => head.raw("branch", "null"),
+    };
+    let head = match files {
+        Some(n) => head.raw("files", &n.to_string()),
+        None => head,
     };
     chat.session.append(&[head])?;
     // While there is one branch only, nobody needs its name.
@@ -165,7 +246,9 @@ pub(super) fn go(chat: &mut Chat<'_>, tree: &Tree, spot: &Spot, reason: &str) ->
     let at = spot.head.map_or("at the very beginning".to_owned(), |n| format!("at record {n}"));
     say(&screen::fit(&format!("Now {at}{on}{}", last_words(chat)?), LINE))?;
     match (reason, tree.head()) {
-        (REDO, _) => Ok(()),
+        (REDO, Some(old)) => say(&format!("/switch-branch {old} goes back again.")),
+        (REDO, None) => Ok(()),
+        (_, Some(_)) if files.is_some() => say("Nothing is lost: /redo comes back, with the files."),
         (_, Some(old)) => say(&format!("Nothing is lost: /redo or /switch-branch {old} comes back.")),
         (_, None) => say("Nothing is lost: /redo comes back."),
     }

@@ -7,7 +7,7 @@ use unforget_core::record::Draft;
 use unforget_core::tree::{Kind, Spot};
 
 use super::super::Chat;
-use super::branch::{go, tree_of};
+use super::branch::{Move, go, tree_of};
 use super::files::{Went, Words, keep_files, restore_files};
 use super::say;
 use crate::commands::{checkpoint, files, point};
@@ -55,13 +55,16 @@ pub(super) fn restore(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) 
     let tree = tree_of(chat)?;
     let label = point::named(&tree, &words.rest, Kind::Checkpoint)?;
     // Files first: a crash in between leaves the conversation where it is, and the same command finishes both.
+    let mut came_along = None;
     if words.files {
         let at = files::record(&chat.session.reader()?, &label.name)?;
-        if restore_files(chat, editor, at, words.options)? == Went::Nowhere {
-            return Ok(());
+        match restore_files(chat, editor, at, words.options)? {
+            Went::On(undo) => came_along = undo,
+            Went::Nowhere => return Ok(()),
         }
     }
     let tree = tree_of(chat)?;
     let branch = label.to.and_then(|n| tree.branch_at(n)).map(str::to_owned);
-    go(chat, &tree, &Spot { head: label.to, branch }, "restore")
+    let spot = Spot { head: label.to, branch, files: None };
+    go(chat, &tree, &spot, Move { reason: "restore", files: came_along })
 }

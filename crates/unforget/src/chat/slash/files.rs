@@ -1,6 +1,6 @@
 //! Files in the chat: which ones the tools changed, and having them back.
 //!
-//! `/restore NAME --files` and `/rewind N --files` take the conversation back by themselves and call [`restore_files`] for the
+//! `/restore NAME --files`, `/rewind N --files`, `/undo --files` and `/redo` move the conversation by themselves and call [`restore_files`] for the
 //! rest. They call it first: a crash in between leaves the conversation where it is, and the same command finishes both.
 
 use std::io::IsTerminal as _;
@@ -93,8 +93,8 @@ pub(super) fn run(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> R
 /// What became of a restore that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Went {
-    /// The files are as they were, except for those that were told.
-    On,
+    /// The files are as they were, except for those that were told; the record that has them as they were before.
+    On(Option<u64>),
     /// The person did not want it; nothing was changed.
     Nowhere,
 }
@@ -123,7 +123,7 @@ pub(crate) fn restore_files(chat: &mut Chat<'_>, editor: &mut Editor, at: u64, o
     let files = Files::read(&chat.session.reader()?)?;
     if files.last_root().is_none() {
         say("No file was changed by the tools, so there is none to restore.")?;
-        return Ok(Went::On);
+        return Ok(Went::On(None));
     }
     let root = root(&files, &workspace, None)?;
     let plan = files::plan(&files, &root, &workspace, at);
@@ -131,7 +131,7 @@ pub(crate) fn restore_files(chat: &mut Chat<'_>, editor: &mut Editor, at: u64, o
         Shown { workspace: &workspace, blobs: chat.session.blobs(), conflicts: options.conflicts, diff: options.diff };
     shown.plan(&mut anstream::stdout().lock(), &plan)?;
     if !has_work(&plan) {
-        return Ok(Went::On);
+        return Ok(Went::On(None));
     }
     if options.consent == Consent::Ask {
         if !std::io::stdin().is_terminal() {
@@ -145,5 +145,5 @@ pub(crate) fn restore_files(chat: &mut Chat<'_>, editor: &mut Editor, at: u64, o
     }
     let restored = files::apply(&mut chat.session, &workspace, &plan, options.conflicts)?;
     told(&restored, &mut anstream::stdout().lock(), |n| format!("/files restore {n} undoes it"))?;
-    Ok(Went::On)
+    Ok(Went::On(restored.undo))
 }

@@ -4,11 +4,10 @@ use std::io::Write as _;
 
 use unforget_core::record::Draft;
 use unforget_core::scan::Scanner;
-use unforget_core::usage::{Ledger, Reach};
+use unforget_core::usage::Ledger;
 
 use super::say;
 use crate::chat::Chat;
-use crate::cli::By;
 use crate::commands::keep::{after, checked_label, meaning};
 use crate::commands::usage::{Hours, Row, Sums, table, unpriced};
 use crate::failure::Result;
@@ -23,8 +22,6 @@ pub(super) fn label(chat: &mut Chat<'_>, text: &str) -> Result<()> {
             let label = chat.row()?.label;
             return say(&format!("Label: {}", label.map_or("(none)".to_owned(), |label| screen::one_line(&label))));
         }
-        // A line of the chat cannot end in an empty word.
-        "off" => chat.session.append(&[Draft::label(None, "")])?,
         text => chat.session.append(&[Draft::label(None, checked_label(text)?)])?,
     };
     chat.label = chat.row()?.label;
@@ -57,10 +54,9 @@ pub(super) fn usage(chat: &Chat<'_>) -> Result<()> {
     let mut session = Sums::default();
     session.all(&ledger, &chat.config.prices);
     let hours = Hours::today(chat.context.store.source().now_ms())?;
-    let since = Reach::TouchedSince(hours.since_ms());
     let mut today = Sums::default();
-    chat.context.catalog.spent(since, &mut |_, _| {}, &mut |facts, ledger| {
-        today.take(&facts, &ledger, By::Day, &hours, &chat.config.prices);
+    chat.context.catalog.sums(hours.from..hours.until, &|_| true, &mut |_, _| {}, &mut |sum| {
+        today.add(String::new(), &sum, &chat.config.prices);
     })?;
     for (name, row) in [("This session", &session.total), ("Today, in all", &today.total)] {
         told(name, row).iter().try_for_each(|line| say(line))?;

@@ -12,18 +12,25 @@ use unforget_agent::tools::Workspace;
 use unforget_core::blob::Blobs;
 use unforget_core::files::{Action, Changes, Content, Files, Plan, Standing, Step};
 use unforget_core::json;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::named;
 use crate::failure::Result;
 use crate::screen;
 use crate::unified::Difference;
 
-/// Columns of a file's name.
+/// Columns of a file's name in a pipe, and the fewest in a window.
 const PATH_COLUMNS: usize = 40;
+const NARROWEST_PATH: usize = 12;
+/// Columns before a name, and of the lines that differ.
+const BEFORE_PATH: usize = 12;
+const LINES_COLUMNS: usize = 12;
+/// What is said of a file in conflict.
+const IN_CONFLICT: &str = ", changed by something else";
 /// Lines of one file's differences that are shown.
 const MAX_LINES: usize = 400;
 /// What nobody writes down, and everybody should know.
-const NOT_SEEN: &str = "Changes by commands (bash) are not recorded: they are neither listed nor undone.";
+const NOT_SEEN: &str = "Changes by commands (bash) are not recorded: neither listed nor undone.";
 
 /// One file in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,18 +137,37 @@ fn row(
 pub(crate) fn list(out: &mut impl Write, rows: &[Row]) -> Result<()> {
     let dim = Style::new().dimmed();
     let mut root = None;
+    let times = |row: &Row| {
+        let times = if row.changes == 1 { "once".to_owned() } else { format!("{} times", row.changes) };
+        format!("{times}, last by record {}", row.last)
+    };
+    let rest = rows.iter().map(|row| times(row).width()).max().unwrap_or(0);
+    let room = path_columns(rows.iter().map(|row| row.path.as_str()), BEFORE_PATH + 1 + LINES_COLUMNS + 1 + rest);
     for row in rows {
         if root.replace(&row.root) != Some(&row.root) {
             writeln!(out, "  in {}:", screen::one_line(&row.root))?;
         }
-        let path = screen::pad(&screen::one_line(&row.path), PATH_COLUMNS);
-        let lines = screen::pad(&row.compared.words(), 12);
-        let times = if row.changes == 1 { "once".to_owned() } else { format!("{} times", row.changes) };
+        let path = shown_path(&row.path, room);
+        let lines = screen::pad(&row.compared.words(), LINES_COLUMNS);
         let what = screen::pad(row.what, 9);
-        writeln!(out, "  {what} {path} {lines} {dim}{times}, last by record {}{dim:#}", row.last)?;
+        writeln!(out, "  {what} {path} {lines} {dim}{}{dim:#}", times(row))?;
     }
     writeln!(out, "  {dim}{NOT_SEEN}{dim:#}")?;
     Ok(())
+}
+
+/// How many columns names of files get: in a window no more than there is room for beside the rest of a line.
+fn path_columns<'a>(paths: impl Iterator<Item = &'a str>, rest: usize) -> usize {
+    let Some(window) = screen::columns() else { return PATH_COLUMNS };
+    let longest = paths.map(|path| screen::one_line(path).width()).max().unwrap_or(0);
+    longest.min(window.saturating_sub(rest)).max(NARROWEST_PATH)
+}
+
+/// A name that fills its columns: cut to them in a window, whole in a pipe.
+fn shown_path(path: &str, columns: usize) -> String {
+    let path = screen::one_line(path);
+    let path = if screen::columns().is_some() { screen::fit_path(&path, columns) } else { path };
+    screen::pad(&path, columns)
 }
 
 /// How a plan is shown.
@@ -166,17 +192,19 @@ impl Shown<'_> {
         if plan.root != self.workspace.path().to_string_lossy() {
             writeln!(out, "  (they were changed in {})", screen::one_line(&plan.root))?;
         }
+        let longest = if plan.conflicts() > 0 { IN_CONFLICT.len() + LINES_COLUMNS } else { LINES_COLUMNS };
+        let room = path_columns(plan.work().map(|step| step.path.as_str()), BEFORE_PATH + longest);
         for step in plan.work() {
-            self.step(out, step)?;
+            self.step(out, step, room)?;
         }
         let dim = Style::new().dimmed();
         writeln!(out, "  {dim}{NOT_SEEN}{dim:#}")?;
         Ok(())
     }
 
-    fn step(&self, out: &mut impl Write, step: &Step) -> Result<()> {
+    fn step(&self, out: &mut impl Write, step: &Step, room: usize) -> Result<()> {
         let yellow = AnsiColor::Yellow.on_default();
-        let path = screen::pad(&screen::one_line(&step.path), PATH_COLUMNS);
+        let path = shown_path(&step.path, room);
         if let Standing::Blocked(why) = &step.standing {
             writeln!(out, "  {yellow}stays    {path} {}{yellow:#}", screen::one_line(why))?;
             return Ok(());
@@ -190,11 +218,11 @@ impl Shown<'_> {
         };
         match (&step.standing, self.conflicts) {
             (Standing::Conflict, Conflicts::Leave) => {
-                writeln!(out, "  {yellow}stays    {path} {lines}, changed by something else (--force){yellow:#}")?;
+                writeln!(out, "  {yellow}stays    {path} {lines}{IN_CONFLICT} (--force){yellow:#}")?;
             }
             (Standing::Conflict, Conflicts::Overwrite) => {
                 let what = screen::pad(what, 8);
-                writeln!(out, "  {yellow}{what} {path} {lines}, changed by something else{yellow:#}")?;
+                writeln!(out, "  {yellow}{what} {path} {lines}{IN_CONFLICT}{yellow:#}")?;
             }
             _ => writeln!(out, "  {style}{}{style:#} {path} {lines}", screen::pad(what, 8))?,
         }

@@ -14,8 +14,9 @@ use crate::screen;
 /// Fewest and most columns of the bar.
 const LEAST_BAR: usize = 8;
 const MOST_BAR: usize = 30;
-/// Widest name of a row on a terminal.
+/// Widest name of a row on a terminal, and what it is not cut below.
 const MOST_NAME: usize = 40;
+const LEAST_NAME: usize = 14;
 /// Eighths of a column.
 const BLOCKS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
@@ -84,20 +85,25 @@ fn lines(sums: &Sums, by: By, columns: Option<usize>) -> Vec<String> {
         By::Agent => "AGENT",
         By::Session => "SESSION",
     };
-    let table = |number: fn(u64) -> String| {
-        let heads = [head, "TURNS", "CALLS", "TOOLS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"];
-        let mut cells = vec![heads.map(str::to_owned)];
-        cells.extend(rows.iter().map(|(name, row)| cells_of(name_of(name, row), row, number)));
-        cells.push(cells_of("total".to_owned(), &sums.total, number));
+    let named: Vec<(String, &Row)> = rows.iter().map(|(name, row)| (name_of(name, row), *row)).collect();
+    let table = |shape: &Shape| {
+        let mut cells = vec![shape.heads(head)];
+        cells.extend(named.iter().map(|(name, row)| shape.cells(name.clone(), row)));
+        cells.push(shape.cells("total".to_owned(), &sums.total));
         let width = |column: usize| cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0);
-        let widths: [usize; 9] = std::array::from_fn(width);
-        (cells, widths, widths.iter().sum::<usize>() + 2 * (widths.len() - 1))
+        let mut widths: Vec<usize> = (0..cells[0].len()).map(width).collect();
+        let numbers = widths[1..].iter().sum::<usize>() + 2 * (widths.len() - 1);
+        if let Some(columns) = columns {
+            // Names give way, numbers never do.
+            widths[0] = widths[0].min(columns.saturating_sub(numbers).max(LEAST_NAME));
+            cells.iter_mut().for_each(|cells| cells[0] = screen::fit(&cells[0], widths[0]));
+        }
+        let used = widths[0] + numbers;
+        (cells, widths, used)
     };
-    let full = table(grouped);
-    let (cells, widths, used) = match columns {
-        Some(columns) if full.2 > columns => table(short),
-        _ => full,
-    };
+    let fits = |shape: &&Shape| columns.is_none_or(|columns| table(shape).2 <= columns);
+    let shape = SHAPES.iter().find(fits).unwrap_or(&NARROWEST);
+    let (cells, widths, used) = table(shape);
     let room = columns.map_or(0, |columns| columns.saturating_sub(used + 2)).min(MOST_BAR);
     let weight = |row: &Row| {
         if sums.total.cost.picodollars > 0 { row.cost.picodollars } else { u128::from(row.line.tokens.total()) }
@@ -111,7 +117,7 @@ fn lines(sums: &Sums, by: By, columns: Option<usize>) -> Vec<String> {
         .enumerate()
         .map(|(index, cells)| {
             let mut line = screen::pad(&cells[0], widths[0]);
-            for (cell, width) in cells.iter().zip(widths).skip(1) {
+            for (cell, width) in cells.iter().zip(&widths).skip(1) {
                 line.push_str(&format!("  {}{cell}", " ".repeat(width.saturating_sub(cell.width()))));
             }
             match index {
@@ -127,11 +133,35 @@ fn lines(sums: &Sums, by: By, columns: Option<usize>) -> Vec<String> {
         .collect()
 }
 
-fn cells_of(name: String, row: &Row, number: fn(u64) -> String) -> [String; 9] {
-    let Line { tokens, calls, turns, tools, .. } = row.line;
-    let numbers = [turns, calls, tools, tokens.input, tokens.output, tokens.cache_write, tokens.cache_read].map(number);
-    let [a, b, c, d, e, f, g] = numbers;
-    [name, a, b, c, d, e, f, g, row.cost.shown()]
+/// Which numbers a table has, and how they are written.
+struct Shape {
+    number: fn(u64) -> String,
+    /// Headings of the numbers before the cost; an empty one leaves the column out.
+    heads: [&'static str; 7],
+}
+
+/// From wide to narrow.
+const SHAPES: [Shape; 4] = [
+    Shape { number: grouped, heads: ["TURNS", "CALLS", "TOOLS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ"] },
+    Shape { number: short, heads: ["TURNS", "CALLS", "TOOLS", "INPUT", "OUTPUT", "WRITTEN", "READ"] },
+    Shape { number: short, heads: ["TURNS", "", "", "INPUT", "OUTPUT", "WRITTEN", "READ"] },
+    NARROWEST,
+];
+const NARROWEST: Shape = Shape { number: short, heads: ["", "", "", "INPUT", "OUTPUT", "", ""] };
+
+impl Shape {
+    fn heads(&self, name: &str) -> Vec<String> {
+        let numbers = self.heads.iter().filter(|head| !head.is_empty());
+        std::iter::once(name).chain(numbers.copied()).chain(["COST"]).map(str::to_owned).collect()
+    }
+
+    fn cells(&self, name: String, row: &Row) -> Vec<String> {
+        let Line { tokens, calls, turns, tools, .. } = row.line;
+        let numbers = [turns, calls, tools, tokens.input, tokens.output, tokens.cache_write, tokens.cache_read];
+        let shown = numbers.into_iter().zip(self.heads).filter(|(_, head)| !head.is_empty());
+        let numbers = shown.map(|(number, _)| (self.number)(number));
+        std::iter::once(name).chain(numbers).chain([row.cost.shown()]).collect()
+    }
 }
 
 /// A bar of blocks; something is never nothing.
@@ -235,6 +265,11 @@ mod tests {
         assert!(wide.iter().all(|line| line.width() <= 100));
         let narrow = plain(Some(78), By::Day);
         assert!(narrow[1].contains("1.2M") && narrow.iter().all(|line| line.width() <= 78), "{narrow:?}");
+        for columns in [40, 60, 70] {
+            let lines = plain(Some(columns), By::Day);
+            assert!(lines.iter().all(|line| line.width() <= columns && !line.contains('…')), "{lines:?}");
+            assert!(lines[1].contains("1.2M") && lines[1].contains("$1.00"), "{lines:?}");
+        }
     }
 
     #[test]

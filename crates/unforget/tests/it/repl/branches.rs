@@ -150,6 +150,18 @@ fn branches_are_begun_switched_and_named_in_the_tree() {
 }
 
 #[test]
+fn a_branch_that_ends_where_another_goes_on_tells_the_words_before_it() {
+    let scene = Scene::online();
+    let mut terminal = three_turns(&scene);
+    terminal.say("/undo");
+    let listed = terminal.say("/branch");
+    assert!(listed.contains("  main                  behind: two"), "{listed}");
+    assert!(!listed.contains("nothing was said"), "{listed}");
+    terminal.say("/rewind 0");
+    assert!(terminal.say("/branch").contains("(before any words)"));
+}
+
+#[test]
 fn a_line_without_a_name_is_reached_by_its_number() {
     let scene = Scene::online();
     let mut terminal = three_turns(&scene);

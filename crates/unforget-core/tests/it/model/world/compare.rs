@@ -8,6 +8,7 @@ use unforget_core::history::Limits;
 use unforget_core::index::Place;
 use unforget_core::key::Key;
 use unforget_core::listing::{self, Ask, Sort, Wanted};
+use unforget_core::retention::Pattern;
 use unforget_core::search::{self, Query, Request, Role, Trash};
 use unforget_core::store::Entry;
 
@@ -154,7 +155,7 @@ impl World {
             };
             self.model.sessions.iter().flat_map(hits).collect()
         };
-        let key: Key = KEYS[0].parse().unwrap();
+        let pattern = |text: &str| Some(Pattern::parse(text).unwrap());
         let since = super::BEGINNING + 20_000;
         let filters = [
             (search::Filter { trash: Trash::LeftOut, ..Default::default() }, all(&|session, _| !session.is_trashed)),
@@ -166,7 +167,12 @@ impl World {
                 search::Filter { tool: Some(TOOL.to_owned()), ..Default::default() },
                 all(&|_, hit| ["tool_use", "tool_result"].contains(&hit.4)),
             ),
-            (search::Filter { key: Some(key), ..Default::default() }, all(&|session, _| session.key == KEYS[0])),
+            (search::Filter { key: pattern(KEYS[0]), ..Default::default() }, all(&|session, _| session.key == KEYS[0])),
+            (
+                search::Filter { key: pattern("*:web:*"), ..Default::default() },
+                all(&|session, _| session.key == KEYS[2]),
+            ),
+            (search::Filter { key: pattern("*"), ..Default::default() }, all(&|_, _| true)),
             (
                 search::Filter { channel: Some("web".to_owned()), ..Default::default() },
                 all(&|session, _| session.key == KEYS[2]),

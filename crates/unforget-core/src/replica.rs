@@ -1,0 +1,116 @@
+//! What a copy of a transcript has to know: what a line needs besides itself, and how lines of someone else are taken in.
+//!
+//! Lines that come from another machine were said there; they are added here byte for byte, so no session writes them. They go through the
+//! same [`Log`] as everything else, under its lock, and the index is told before the first one. Which lines are right is for the caller to
+//! prove: nothing here speaks to a remote.
+//!
+//! It guards against a second way of writing transcripts, and against lines that are visible before the payloads that they refer to.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::blob::{BlobRef, references};
+use crate::error::Result;
+use crate::index::{Ending, Index, Touched};
+use crate::lines::Physical;
+use crate::log::{Durability, Log};
+use crate::medium::Medium;
+use crate::reader::LogReader;
+use crate::scan::Scanner;
+
+/// The payloads that a line, given without its line feed, refers to.
+pub fn payloads(line: &[u8]) -> Vec<BlobRef> {
+    let mut found = Vec::new();
+    // Most lines refer to none, and need not be parsed to know it.
+    if memchr::memmem::find(line, b"\"blobs\"").is_none() {
+        return found;
+    }
+    Scanner::partial(0).feed(&Physical::new(0, line, true), |record| {
+        found.extend(references(&record).into_iter().flatten());
+    });
+    found
+}
+
+/// A transcript that takes in lines of someone else, under its lock.
+#[derive(Debug)]
+pub struct Intake {
+    log: Log,
+    medium: Arc<dyn Medium>,
+    told: Option<Told>,
+}
+
+/// The index that is told.
+struct Told {
+    index: Arc<Index>,
+    touched: Touched,
+    is_told: bool,
+}
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Told").field(&self.touched).finish()
+    }
+}
+
+impl Intake {
+    /// Opens a transcript that no index knows.
+    pub fn open(medium: Arc<dyn Medium>, path: &Path) -> Result<Self> {
+        Self::told(medium, path, None)
+    }
+
+    /// Opens a transcript that an index may know.
+    pub(crate) fn told(medium: Arc<dyn Medium>, path: &Path, told: Option<(Arc<Index>, Touched)>) -> Result<Self> {
+        let (log, sealed) = Log::open(medium.clone(), path, Durability::PowerLoss)?;
+        let told = told.map(|(index, touched)| Told { index, touched, is_told: false });
+        let mut intake = Self { log, medium, told };
+        if sealed.is_some() {
+            intake.tell();
+        }
+        Ok(intake)
+    }
+
+    /// The transcript as it is now, all of it whole lines.
+    pub fn reader(&self) -> Result<LogReader> {
+        LogReader::open(self.medium.as_ref(), self.log.path())
+    }
+
+    /// Adds whole lines; they are safe when this returns.
+    pub fn append(&mut self, lines: &[u8]) -> Result<()> {
+        self.tell();
+        self.log.append(lines)
+    }
+
+    /// Tells the index, once, that the session changes.
+    pub(crate) fn tell(&mut self) {
+        if let Some(told) = self.told.as_mut().filter(|told| !told.is_told) {
+            told.index.mark(&told.touched.dir, &told.touched.id, &told.touched.token);
+            told.is_told = true;
+        }
+    }
+
+    /// Ends the writing and brings the index up to date; if it cannot be now, its mark is still there.
+    pub fn close(self) {
+        if let Some(told) = self.told.as_ref().filter(|told| told.is_told) {
+            match told.index.update(&told.touched, Ending::Closed) {
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_listed_references_are_payloads() {
+        let hash = "ab".repeat(32);
+        let reference = format!("{{\"sha256\":\"{hash}\",\"bytes\":3,\"preview\":\"x\"}}");
+        let listed = format!("{{\"v\":1,\"n\":1,\"type\":\"user\",\"content\":{reference},\"blobs\":[\"/content\"]}}");
+        assert_eq!(payloads(listed.as_bytes()), [BlobRef { sha256: hash, bytes: 3 }]);
+        let unlisted =
+            format!("{{\"v\":1,\"n\":1,\"type\":\"user\",\"content\":{reference},\"said\":\"\\\"blobs\\\"\"}}");
+        assert_eq!(payloads(unlisted.as_bytes()), []);
+        assert_eq!(payloads(b"\"blobs\" \xff"), []);
+    }
+}

@@ -1,0 +1,99 @@
+//! Which streams there are.
+//!
+//! The service lists actors and their sessions, under names that cannot always be read back; the newest segment of each says whose it is. A session without segments is
+//! none: it was deleted, and the service keeps its name for a while.
+
+use futures_util::future::try_join_all;
+
+use super::chain::Known;
+use super::names::{self, Place};
+use super::shelf::{AgentCore, MAX_PAGES};
+use crate::error::{Error, Result};
+use crate::remote::Listing;
+use crate::retry::{Patience, again};
+use crate::segment;
+use crate::stream::{Prefix, Stream};
+
+/// How many streams are asked for their names at once, and how many a list has before it is cut.
+const ASKED: usize = 8;
+const STREAMS: usize = 100;
+
+impl AgentCore {
+    /// Some of the streams that match.
+    pub(super) async fn streams(&self, prefix: &Prefix, cursor: Option<&str>) -> Result<Listing> {
+        // A cursor is an actor and, behind a line feed, where to go on among its sessions.
+        let (from, mut next) = match cursor.and_then(|cursor| cursor.split_once('\n')) {
+            Some((actor, token)) => (actor, Some(token.to_owned()).filter(|token| !token.is_empty())),
+            None => ("", None),
+        };
+        let mut listing = Listing::default();
+        let actors = self.actors(prefix).await?;
+        let session = prefix.parts().get(2).map(|session| (*session).to_owned());
+        for actor in actors.iter().filter(|actor| actor.as_str() >= from) {
+            // A place among the sessions of another actor, which is gone, says nothing.
+            next = next.filter(|_| actor == from);
+            for _ in 0..MAX_PAGES {
+                if listing.streams.len() >= STREAMS {
+                    listing.next = Some(format!("{actor}\n{}", next.unwrap_or_default()));
+                    return Ok(listing);
+                }
+                let page = again(Patience::default(), "sessions", || self.client.sessions(actor, next.clone())).await?;
+                let ids = page.session_summaries.into_iter().map(|summary| summary.session_id);
+                let ids = ids.filter(|id| session.as_ref().is_none_or(|session| names::may_belong(id, session)));
+                let places: Vec<Place> = ids.map(|id| Place { actor: actor.clone(), session: id }).collect();
+                for some in places.chunks(ASKED) {
+                    let found = try_join_all(some.iter().map(|place| self.stream_at(place))).await?;
+                    listing.streams.extend(found.into_iter().flatten().filter(|stream| prefix.matches(stream)));
+                }
+                let is_stuck = page.next_token == next;
+                next = page.next_token;
+                if next.is_none() || is_stuck {
+                    break;
+                }
+            }
+            next = None;
+        }
+        Ok(listing)
+    }
+
+    /// The stream of a session, if it has segments.
+    async fn stream_at(&self, place: &Place) -> Result<Option<Stream>> {
+        let asked = again(Patience::default(), "name", || self.seen(place, |_, _| true)).await;
+        let known = match asked {
+            Ok((_, known)) => known,
+            Err(error @ Error::Corrupt { .. }) => {
+                // A damaged stream must not hide all others.
+                tracing::warn!(actor = place.actor, session = place.session, %error, "a stream cannot be listed");
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let Known::Chain(chain) = known else { return Ok(None) };
+        let stream = chain.links.last().and_then(|last| segment::stream_of(&last.head));
+        Ok(stream.filter(|stream| Place::of(stream) == *place))
+    }
+
+    /// The actors of a prefix, in order.
+    async fn actors(&self, prefix: &Prefix) -> Result<Vec<String>> {
+        let parts = prefix.parts();
+        let tenant = parts.first().copied().unwrap_or_default();
+        if let Some(place) = parts.get(1) {
+            return Ok(vec![names::actor(tenant, place)]);
+        }
+        let (mut actors, mut next) = (Vec::new(), None::<String>);
+        let wanted = names::tenant(tenant);
+        for _ in 0..MAX_PAGES {
+            let page = again(Patience::default(), "actors", || self.client.actors(next.clone())).await?;
+            actors.extend(page.actor_summaries.into_iter().map(|actor| actor.actor_id));
+            let is_stuck = page.next_token == next;
+            next = page.next_token;
+            if next.is_none() || is_stuck {
+                break;
+            }
+        }
+        actors.retain(|actor| actor.starts_with(&wanted));
+        actors.sort();
+        actors.dedup();
+        Ok(actors)
+    }
+}

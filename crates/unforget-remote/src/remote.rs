@@ -1,0 +1,76 @@
+//! What a remote can do: five things, on lines.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use unforget_core::frontier::Frontier;
+
+use crate::error::Result;
+use crate::stream::{Prefix, Stream};
+
+/// A future that can be sent to another thread.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A place that another machine can reach.
+///
+/// Every method may be called again after an error that [passes](crate::Error::is_passing), also where it is not known what
+/// the first call did. The module `conformance` (feature `testing`) holds what else is promised.
+pub trait Remote: Debug + Send + Sync {
+    /// How much of a stream is there; [`NotFound`](crate::Error::NotFound) if nothing ever was, or it was deleted.
+    fn frontier<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<Frontier>>;
+
+    /// Adds lines (without their line feeds) behind `after`, all or none, and says where the stream is then. They are safe
+    /// when this returns. If the stream is anywhere else, nothing is changed and the answer is
+    /// [`Conflict`](crate::Error::Conflict), unless these very lines are what was added there last.
+    fn append<'a>(
+        &'a self,
+        stream: &'a Stream,
+        after: &'a Frontier,
+        lines: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Frontier>>;
+
+    /// Some lines from a number on: at least one if there is one, and no more than memory has room for.
+    fn read<'a>(&'a self, stream: &'a Stream, from: u64) -> BoxFuture<'a, Result<Page>>;
+
+    /// Some of the streams that match, in an order of the remote's own.
+    fn list<'a>(&'a self, prefix: &'a Prefix, cursor: Option<&'a str>) -> BoxFuture<'a, Result<Listing>>;
+
+    /// Removes a stream and all that only it refers to. It is no error if there is none.
+    fn delete<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<()>>;
+
+    /// Does some of what makes a stream that was written in small pieces faster to read, and changes nothing else. Where
+    /// there is nothing to gain, nothing is done.
+    fn compact<'a>(&'a self, _stream: &'a Stream) -> BoxFuture<'a, Result<Compacted>> {
+        Box::pin(std::future::ready(Ok(Compacted { merged: 0, is_done: true })))
+    }
+}
+
+/// What came of compacting a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// How many times pieces were merged.
+    pub merged: usize,
+    /// Whether there was no more to do.
+    pub is_done: bool,
+}
+
+/// Some lines of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The frontier before the first of them.
+    pub before: Frontier,
+    /// The lines, without their line feeds.
+    pub lines: Vec<Bytes>,
+    /// The frontier behind the last of them. If there are none, this is the end of the stream.
+    pub after: Frontier,
+}
+
+/// Some streams.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// The streams.
+    pub streams: Vec<Stream>,
+    /// Where to go on, if there may be more.
+    pub next: Option<String>,
+}

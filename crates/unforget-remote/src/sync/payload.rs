@@ -1,0 +1,156 @@
+//! Payloads: what lines refer to goes ahead of them, both ways.
+//!
+//! A payload is a side stream `blob/<sha256>` of its session, in lines of base64. Its name proves it, so whoever wrote it first has written
+//! what everybody would write: one that is there is left alone, one that is there in part is carried on. On the way back it is proved by its hash
+//! before it is kept. A payload that nobody has any more is told, and is no reason to withhold a conversation.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use unforget_core::blob::{BlobRef, MAX_BLOB};
+use unforget_core::encode;
+use unforget_core::frontier::Frontier;
+
+use crate::error::{Error, Result};
+use crate::sync::Link;
+use crate::sync::bookmark::BATCH_BYTES;
+use crate::sync::compare::proved;
+
+/// How much of a payload is in a line, before it is encoded: a multiple of three, so that only the last line is padded.
+const LINE: usize = 3 << 18;
+/// How often a payload that others send, too, is carried on.
+const ATTEMPTS: usize = 8;
+
+/// Sends the payloads that lines refer to; tells those that are not here.
+pub(super) async fn send(link: &Link<'_>, lines: &[Bytes]) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    for reference in references(link, lines) {
+        match link.local.payload(&reference.sha256)? {
+            Some(payload) => send_one(link, &reference, &payload).await?,
+            None => missing.push(reference.sha256),
+        }
+    }
+    Ok(missing)
+}
+
+/// Fetches the payloads that lines refer to and that are not here; tells those that are not there either.
+pub(super) async fn fetch(link: &Link<'_>, lines: &[Bytes]) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    for reference in references(link, lines) {
+        if link.local.payload(&reference.sha256)?.is_some() {
+            continue;
+        }
+        match fetch_one(link, &reference).await {
+            Ok(payload) => link.local.keep(&payload)?,
+            Err(Error::NotFound { .. }) => missing.push(reference.sha256),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(missing)
+}
+
+fn references(link: &Link<'_>, lines: &[Bytes]) -> Vec<BlobRef> {
+    let mut seen = BTreeSet::new();
+    let all = lines.iter().flat_map(|line| link.local.payloads(line));
+    all.filter(|reference| seen.insert(reference.sha256.clone())).collect()
+}
+
+fn side(reference: &BlobRef) -> String {
+    format!("blob/{}", reference.sha256)
+}
+
+async fn send_one(link: &Link<'_>, reference: &BlobRef, payload: &[u8]) -> Result<()> {
+    let stream = link.stream.side_stream(&side(reference))?;
+    let mut found = match link.remote.frontier(&stream).await {
+        Ok(found) => found,
+        Err(Error::NotFound { .. }) => Frontier::default(),
+        Err(error) => return Err(error),
+    };
+    for _ in 0..ATTEMPTS {
+        let mut at = Frontier::default();
+        let mut batch: Vec<Bytes> = Vec::new();
+        let mut after = Frontier::default();
+        let mut conflict = None;
+        for chunk in payload.chunks(LINE) {
+            let line = Bytes::from(STANDARD.encode(chunk));
+            let next = at.after(&line);
+            if next.lines > found.lines {
+                if at.lines == found.lines && at != found {
+                    return Err(Error::Corrupt {
+                        what: stream.to_string(),
+                        reason: "it is another payload".to_owned(),
+                    });
+                }
+                if batch.is_empty() {
+                    after = at;
+                }
+                batch.push(line);
+            }
+            at = next;
+            let is_full = at.bytes - after.bytes >= BATCH_BYTES;
+            if is_full && !batch.is_empty() && at.lines > found.lines {
+                match link.remote.append(&stream, &after, &batch).await {
+                    Ok(_) => batch.clear(),
+                    Err(Error::Conflict { found }) => {
+                        conflict = Some(found);
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        if conflict.is_none() && !batch.is_empty() {
+            match link.remote.append(&stream, &after, &batch).await {
+                Ok(_) => {}
+                Err(Error::Conflict { found }) => conflict = Some(found),
+                Err(error) => return Err(error),
+            }
+        }
+        match conflict {
+            None if found.lines <= at.lines && (found.lines < at.lines || found == at) => return Ok(()),
+            None => {
+                return Err(Error::Corrupt { what: stream.to_string(), reason: "it is another payload".to_owned() });
+            }
+            Some(elsewhere) => found = elsewhere,
+        }
+    }
+    Err(Error::Unavailable {
+        place: stream.to_string(),
+        reason: "others are writing the same payload".to_owned(),
+        wait: None,
+    })
+}
+
+async fn fetch_one(link: &Link<'_>, reference: &BlobRef) -> Result<Vec<u8>> {
+    let stream = link.stream.side_stream(&side(reference))?;
+    let corrupt = |reason: &str| Error::Corrupt { what: stream.to_string(), reason: reason.to_owned() };
+    let limit = reference.bytes.min(MAX_BLOB);
+    let mut payload = Vec::new();
+    let mut at = Frontier::default();
+    // Ends with the payload's length, which a remote cannot stretch.
+    while (payload.len() as u64) < limit {
+        let page = link.remote.read(&stream, at.lines).await?;
+        proved(&stream, &at, &page)?;
+        if page.lines.is_empty() {
+            break;
+        }
+        for line in &page.lines {
+            let part = STANDARD.decode(line).map_err(|_| corrupt("it is not base64"))?;
+            if part.is_empty() || (payload.len() + part.len()) as u64 > limit {
+                return Err(corrupt("it is longer than it should be"));
+            }
+            payload.extend_from_slice(&part);
+        }
+        at = page.after;
+    }
+    if (payload.len() as u64) < reference.bytes && !payload.is_empty() {
+        // Its sender was interrupted, or is at it: the lines that refer to it come later, or they would not be there.
+        return Err(Error::NotFound { what: stream.to_string() });
+    }
+    if encode::sha256_hex(&payload) != reference.sha256 {
+        return Err(corrupt("its content does not match its name"));
+    }
+    Ok(payload)
+}

@@ -1,0 +1,245 @@
+//! `remote`, and what it shares with `push`, `pull` and `sync`: how a remote is named, opened and spoken of.
+//!
+//! The library knows no environment: what the usual variables say is handed to it here. An address may hold a password, so it is only
+//! ever shown without one.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use secrecy::ExposeSecret as _;
+use unforget_core::key::Key as SessionKey;
+use unforget_core::layout::AgentDir;
+use unforget_core::medium::{Medium as _, Os, create_durable, read_small};
+use unforget_core::stamp::SessionId;
+use unforget_core::store::Entry;
+use unforget_remote::sync::{self, Bookmarks, Native, Outbox};
+use unforget_remote::{Address, Key, Remote, Stream};
+
+use crate::cli::{self, RemoteCommand};
+use crate::commands::{Context, split_path};
+use crate::config::{self, file, flags::Flags};
+use crate::failure::{Failure, Outcome, Result};
+
+pub(crate) mod carry;
+mod look;
+
+/// A key is shorter than this.
+const MAX_KEY_FILE: u64 = 4096;
+
+/// What AWS's own tools write beside an agent.
+#[cfg(feature = "agentcore")]
+const AGENTCORE_FILE: &str = ".bedrock_agentcore.yaml";
+#[cfg(feature = "agentcore")]
+const MAX_AGENTCORE_FILE: u64 = 1 << 20;
+
+/// A remote that is open, and what is known of it here.
+pub(crate) struct Place {
+    pub(crate) address: Address,
+    pub(crate) remote: Box<dyn Remote>,
+    pub(crate) tenant: String,
+    pub(crate) bookmarks: Bookmarks,
+    pub(crate) outbox: Outbox,
+}
+
+pub(crate) fn run(context: &Context, args: &cli::Remote) -> Result<Outcome> {
+    match &args.command {
+        RemoteCommand::Ls(there) => look::list(context, there),
+        RemoteCommand::Stat(streams) => look::stat(context, streams),
+        RemoteCommand::Rm(streams) => look::remove(context, streams),
+        RemoteCommand::Verify(there) => look::verify(context, there),
+        RemoteCommand::Copy(copy) => look::copy(context, copy),
+    }
+}
+
+/// Runs what waits for a network.
+pub(crate) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(work)
+}
+
+impl Place {
+    /// Opens the remote that is named, or set.
+    pub(crate) fn open(context: &Context, there: &cli::There) -> Result<Self> {
+        let config = config::load(&Flags::default())?;
+        let url = there.url.clone().or_else(|| config.remote.as_ref().map(|url| url.expose_secret().to_owned()));
+        let url = url.ok_or_else(|| {
+            Failure::usage("no remote is named")
+                .hint("`--remote URL`, UNFORGET_REMOTE, or once and for all `unforget config set remote URL`")
+                .hint("an URL is file:///directory, postgres://user@host/database, s3://bucket/prefix or agentcore://memory-id")
+        })?;
+        let address = Address::parse(&url)?;
+        let key_file = there.key_file.clone().or_else(|| config.remote_key.clone());
+        let key = match (key_file, there.encrypt) {
+            (Some(path), is_wanted) => Some(key(&path, is_wanted)?),
+            (None, true) => {
+                Some(key(&file::place(|name| std::env::var(name).ok())?.with_file_name("remote.key"), true)?)
+            }
+            (None, false) => None,
+        };
+        let remote = open(&address, key)?;
+        let medium = context.store.medium().clone();
+        Ok(Self {
+            bookmarks: Bookmarks::new(medium.clone(), &address.name()),
+            outbox: Outbox::new(medium, &address.name()),
+            tenant: there.tenant.clone().unwrap_or(config.tenant),
+            remote,
+            address,
+        })
+    }
+
+    /// What a session of an agent is called there.
+    pub(crate) fn stream(&self, dir: &AgentDir, id: &SessionId) -> Result<Stream> {
+        let agent = dir.agent().unwrap_or_else(|| dir.as_str().to_owned());
+        Ok(Stream::new(&self.tenant, &agent, id.as_str())?)
+    }
+
+    /// A session as it is here, and what it is called there.
+    pub(crate) fn of_entry(&self, context: &Context, entry: &Entry) -> Result<(Native, Stream)> {
+        let id = SessionId::parse(&entry.row.id).ok_or_else(|| Failure::new(format!("`{}` is no id", entry.row.id)))?;
+        Ok((Native::new(&context.store, &entry.dir, &id), self.stream(&entry.dir, &id)?))
+    }
+
+    /// The session that a name means: one that is here, or an id or a key that the remote knows.
+    pub(crate) async fn named(&self, context: &Context, name: &str) -> Result<(Native, Stream)> {
+        let found = match context.resolve(name) {
+            Ok(entry) => return self.of_entry(context, &entry),
+            Err(failure) => failure,
+        };
+        if let Some(id) = SessionId::parse(name) {
+            for stream in self.sessions().await? {
+                if stream.session() == id.as_str() {
+                    let dir = AgentDir::of(stream.place());
+                    return Ok((Native::new(&context.store, &dir, &id), stream));
+                }
+            }
+            return Err(found);
+        }
+        let Ok(key) = name.parse::<SessionKey>() else { return Err(found) };
+        match sync::find_by_key(self.remote.as_ref(), &self.tenant, &key).await? {
+            Some(pointer) => {
+                let dir = AgentDir::of(key.agent());
+                let stream = self.stream(&dir, &pointer.session)?;
+                Ok((Native::new(&context.store, &dir, &pointer.session), stream))
+            }
+            None => Err(found),
+        }
+    }
+
+    /// The main streams of all sessions that are there.
+    pub(crate) async fn sessions(&self) -> Result<Vec<Stream>> {
+        Ok(self
+            .streams()
+            .await?
+            .into_iter()
+            .filter(|stream| sync::is_session(stream) && stream.side().is_empty())
+            .collect())
+    }
+
+    /// All streams that are there.
+    pub(crate) async fn streams(&self) -> Result<Vec<Stream>> {
+        let prefix = unforget_remote::Prefix::tenant(&self.tenant)?;
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.remote.list(&prefix, cursor.as_deref()).await?;
+            all.extend(page.streams);
+            match page.next {
+                // A remote that goes in circles would be asked for ever.
+                Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+                _ => return Ok(all),
+            }
+        }
+    }
+}
+
+/// Opens a remote.
+pub(crate) fn open(address: &Address, key: Option<Key>) -> Result<Box<dyn Remote>> {
+    match address {
+        Address::Memory => Err(Failure::usage("`memory:` is gone when the program ends; it is for tests")),
+        Address::Directory(path) => {
+            let directory = unforget_remote::file::Directory::new(Arc::new(Os::new(path)));
+            Ok(Box::new(directory.remote().sealed(key)))
+        }
+        Address::Postgres(url) => postgres(url, key),
+        Address::Bucket { bucket, prefix } => s3(bucket, prefix, key),
+        Address::AgentCore { memory } => agentcore(memory.as_deref(), key),
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(url: &str, key: Option<Key>) -> Result<Box<dyn Remote>> {
+    use unforget_remote::postgres::{Limits, Postgres};
+    Ok(Box::new(Postgres::open(url, Limits::default())?.remote().sealed(key)))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &str, _: Option<Key>) -> Result<Box<dyn Remote>> {
+    Err(absent("postgres"))
+}
+
+#[cfg(feature = "s3")]
+fn s3(bucket: &str, prefix: &str, key: Option<Key>) -> Result<Box<dyn Remote>> {
+    use unforget_remote::s3::{Bucket, Settings};
+    let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"].iter().find_map(|name| std::env::var(name).ok());
+    let settings = Settings {
+        bucket: bucket.to_owned(),
+        prefix: prefix.to_owned(),
+        endpoint,
+        options: std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect(),
+        ..Settings::default()
+    };
+    Ok(Box::new(Bucket::open(&settings)?.remote().sealed(key)))
+}
+
+#[cfg(not(feature = "s3"))]
+fn s3(_: &str, _: &str, _: Option<Key>) -> Result<Box<dyn Remote>> {
+    Err(absent("s3"))
+}
+
+#[cfg(feature = "agentcore")]
+fn agentcore(memory: Option<&str>, key: Option<Key>) -> Result<Box<dyn Remote>> {
+    use unforget_remote::agentcore::{AgentCore, Settings};
+    let environment: std::collections::HashMap<String, String> = std::env::vars().collect();
+    let home = environment.get("HOME").map(std::path::PathBuf::from);
+    let yaml = read_small(&Os::new("."), Path::new(AGENTCORE_FILE), MAX_AGENTCORE_FILE).ok();
+    let yaml = yaml.and_then(|bytes| String::from_utf8(bytes).ok());
+    let settings = Settings::find(memory, environment, home, yaml.as_deref())?;
+    Ok(Box::new(AgentCore::new(&settings)?.remote().sealed(key)))
+}
+
+#[cfg(not(feature = "agentcore"))]
+fn agentcore(_: Option<&str>, _: Option<Key>) -> Result<Box<dyn Remote>> {
+    Err(absent("agentcore"))
+}
+
+#[cfg(not(all(feature = "postgres", feature = "s3", feature = "agentcore")))]
+fn absent(feature: &str) -> Failure {
+    Failure::usage(format!("this program was built without `{feature}`"))
+        .hint(format!("`cargo build --release --features {feature}` builds one that has it"))
+}
+
+/// The key in a file; one is made if there is none and it is wanted.
+fn key(path: &Path, is_wanted: bool) -> Result<Key> {
+    let (folder, name) = split_path(path);
+    let medium = Os::new(folder);
+    let there = match read_small(&medium, &name, MAX_KEY_FILE) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_wanted => make_key(&medium, &name, path)?,
+        Err(error) => {
+            return Err(Failure::new(format!("cannot read the key in `{}`: {error}", path.display()))
+                .hint("`--encrypt` makes one if there is none"));
+        }
+    };
+    let text = String::from_utf8(there).unwrap_or_default();
+    Key::parse(&text).map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))
+}
+
+fn make_key(medium: &Os, name: &Path, path: &Path) -> Result<Vec<u8>> {
+    let text = format!("{}\n", Key::generate()?);
+    medium.create_dir(Path::new(""))?;
+    create_durable(medium, name, text.as_bytes())?;
+    let mut err = anstream::stderr().lock();
+    let path = path.display();
+    writeln!(err, "made a key in {path}: without it nobody reads what is copied, so keep a copy of it elsewhere")?;
+    Ok(text.into_bytes())
+}

@@ -1,0 +1,269 @@
+//! `push`, `pull` and `sync`: sessions to and from a remote.
+//!
+//! One session that cannot be carried does not keep the others from it: each is told with what became of it, and the exit code is that
+//! of the worst.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use unforget_core::index::Place as Shelf;
+use unforget_core::json::quote;
+use unforget_core::key::Key;
+use unforget_core::layout::AgentDir;
+use unforget_core::stamp::SessionId;
+use unforget_core::store::Entry;
+use unforget_remote::sync::{self, Link, Local as _, Native, Pointer};
+use unforget_remote::{Error, Stream};
+
+use super::{Place, wait};
+use crate::cli;
+use crate::commands::Context;
+use crate::failure::{Failure, Outcome, Result};
+
+pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
+    let place = Place::open(context, &args.there)?;
+    let entries = match args.all {
+        true => context.all(Shelf::Agents)?,
+        false => args.names.iter().map(|name| whole(context, name)).collect::<Result<Vec<_>>>()?,
+    };
+    wait(async {
+        let mut told = Told::new(context, &place);
+        for entry in &entries {
+            let (local, stream) = place.of_entry(context, entry)?;
+            if args.again {
+                place.bookmarks.forget(local.dir(), local.id())?;
+            }
+            let outcome = send(context, &place, &local, &stream, entry).await;
+            told.line(&stream, outcome)?;
+        }
+        told.end()
+    })
+}
+
+/// The session that a name means, with all that its row says: a full id is found without one.
+fn whole(context: &Context, name: &str) -> Result<Entry> {
+    let entry = context.resolve(name)?;
+    Ok(context.find(Shelf::Agents, &entry.row.id).unwrap_or(entry))
+}
+
+/// Sends a session, and leads its key to it.
+async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream, entry: &Entry) -> Result<Carried> {
+    let link = Link { local, remote: place.remote.as_ref(), stream, bookmarks: &place.bookmarks };
+    let now_ms = context.store.source().now_ms();
+    let pushed = sync::save(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+    if pushed.lines == 0
+        && let Err(Error::NotFound { what }) = place.remote.frontier(stream).await
+    {
+        // What is remembered of a remote is no proof that it is still there.
+        return Err(Error::Deleted { what }.into());
+    }
+    point(place, local.id(), entry).await?;
+    Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
+}
+
+async fn point(place: &Place, id: &SessionId, entry: &Entry) -> Result<()> {
+    let key: Option<Key> = entry.row.key.as_deref().and_then(|key| key.parse().ok());
+    if let (Some(key), Some(created_ms)) = (key, entry.row.created_ms) {
+        let to = Pointer { session: id.clone(), created_ms };
+        sync::point(place.remote.as_ref(), &place.tenant, &key, &to).await?;
+    }
+    Ok(())
+}
+
+pub(crate) fn pull(context: &Context, args: &cli::Pull) -> Result<Outcome> {
+    let place = Place::open(context, &args.there)?;
+    wait(async {
+        let mut told = Told::new(context, &place);
+        let mut wanted = Vec::new();
+        if args.all {
+            for stream in place.sessions().await? {
+                wanted.extend(local_of(context, &stream).map(|local| (local, stream)));
+            }
+        }
+        for name in &args.names {
+            wanted.push(place.named(context, name).await?);
+        }
+        for (local, stream) in wanted {
+            let outcome = fetch(context, &place, &local, &stream, args).await;
+            told.line(&stream, outcome)?;
+        }
+        told.end()
+    })
+}
+
+/// The session here that a stream is of.
+fn local_of(context: &Context, stream: &Stream) -> Option<Native> {
+    let id = SessionId::parse(stream.session())?;
+    Some(Native::new(&context.store, &AgentDir::of(stream.place()), &id))
+}
+
+async fn fetch(context: &Context, place: &Place, local: &Native, stream: &Stream, args: &cli::Pull) -> Result<Carried> {
+    let link = Link { local, remote: place.remote.as_ref(), stream, bookmarks: &place.bookmarks };
+    let now_ms = context.store.source().now_ms();
+    match sync::pull(&link, &mut |_| {}).await {
+        Ok(pulled) => {
+            Ok(Carried { sent: 0, came: pulled.lines, lines: pulled.at.lines, missing: pulled.missing.len() })
+        }
+        Err(Error::Diverged { .. }) if args.fork => {
+            let forked = sync::resolve_by_fork(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+            let lines = forked.as_ref().map_or(0, |forked| forked.lines);
+            if let Some(forked) = forked {
+                context.tell(&format!(
+                    "what was said here is the session {} now; the old file is in the trash as {}",
+                    forked.branch, forked.trashed
+                ))?;
+            }
+            Ok(Carried { sent: 0, came: lines, lines, missing: 0 })
+        }
+        Err(Error::Diverged { .. }) if args.rebase => {
+            let rebased = sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+            if let Some(rebased) = rebased {
+                let (again, trashed) = (rebased.records, rebased.trashed);
+                context.tell(&format!(
+                    "said {again} records again behind what is there ({} could not be); the old file is in the trash as {trashed}",
+                    rebased.left_out
+                ))?;
+            }
+            let pushed = sync::save(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+            Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn sync(context: &Context, args: &cli::Sync) -> Result<Outcome> {
+    let place = Place::open(context, &args.there)?;
+    wait(async {
+        loop {
+            let mut told = Told::new(context, &place);
+            both_ways(context, &place, &mut told).await?;
+            let outcome = told.end()?;
+            if !args.watch {
+                return Ok(outcome);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(args.every)) => {}
+                ended = tokio::signal::ctrl_c() => return ended.map(|()| Outcome::Aborted).map_err(Failure::from),
+            }
+        }
+    })
+}
+
+async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Result<()> {
+    let here = context.all(Shelf::Agents)?;
+    let mut there: std::collections::BTreeSet<Stream> = place.sessions().await?.into_iter().collect();
+    for entry in &here {
+        let (local, stream) = place.of_entry(context, entry)?;
+        there.remove(&stream);
+        let link = Link { local: &local, remote: place.remote.as_ref(), stream: &stream, bookmarks: &place.bookmarks };
+        let outcome = match sync::sync(&link, &mut |_| {}).await {
+            Ok(synced) => {
+                let (sent, at) = synced.pushed.as_ref().map_or((0, None), |pushed| (pushed.lines, Some(pushed.at)));
+                let (came, end) = synced.pulled.as_ref().map_or((0, None), |pulled| (pulled.lines, Some(pulled.at)));
+                let lines = at.or(end).map_or(0, |at| at.lines);
+                point(place, local.id(), entry).await.map(|()| Carried { sent, came, lines, missing: 0 })
+            }
+            Err(error) => Err(error.into()),
+        };
+        told.line(&stream, outcome)?;
+    }
+    for stream in there {
+        let Some(local) = local_of(context, &stream) else { continue };
+        let link = Link { local: &local, remote: place.remote.as_ref(), stream: &stream, bookmarks: &place.bookmarks };
+        // One that was deleted here on purpose is not brought back by the way.
+        if context.find(Shelf::Trash, stream.session()).is_ok() {
+            continue;
+        }
+        let outcome = match sync::pull(&link, &mut |_| {}).await {
+            Ok(pulled) => {
+                Ok(Carried { sent: 0, came: pulled.lines, lines: pulled.at.lines, missing: pulled.missing.len() })
+            }
+            Err(error) => Err(error.into()),
+        };
+        told.line(&stream, outcome)?;
+    }
+    Ok(())
+}
+
+/// What became of one session.
+struct Carried {
+    sent: u64,
+    came: u64,
+    lines: u64,
+    /// Payloads that are on neither side.
+    missing: usize,
+}
+
+/// Tells what became of each session, and how it all went.
+struct Told<'c> {
+    context: &'c Context,
+    place: &'c Place,
+    failed: Option<Failure>,
+    sessions: u64,
+    moved: u64,
+}
+
+impl<'c> Told<'c> {
+    fn new(context: &'c Context, place: &'c Place) -> Self {
+        Self { context, place, failed: None, sessions: 0, moved: 0 }
+    }
+
+    fn line(&mut self, stream: &Stream, outcome: Result<Carried>) -> Result<()> {
+        let mut out = anstream::stdout().lock();
+        let id = stream.session();
+        match outcome {
+            Ok(carried) => {
+                let Carried { sent, came, lines, missing } = carried;
+                self.sessions += 1;
+                self.moved += sent + came;
+                if self.context.json {
+                    let agent = quote(stream.place());
+                    writeln!(
+                        out,
+                        "{{\"session\":{},\"agent\":{agent},\"sent\":{sent},\"fetched\":{came},\"lines\":{lines},\"missing\":{missing}}}",
+                        quote(id)
+                    )?;
+                } else if sent + came > 0 {
+                    let moved = match (sent, came) {
+                        (sent, 0) => format!("{sent} lines sent"),
+                        (0, came) => format!("{came} lines fetched"),
+                        (sent, came) => format!("{came} lines fetched, {sent} sent"),
+                    };
+                    writeln!(out, "{id}  {moved}, {lines} in all")?;
+                }
+                if missing > 0 {
+                    self.context.tell(&format!("note: {id}: {missing} payloads are on neither side"))?;
+                }
+            }
+            Err(failure) => {
+                let failure = failure.of(id);
+                if self.context.json {
+                    let (id, error) = (quote(id), quote(failure.message()));
+                    writeln!(out, "{{\"session\":{id},\"error\":{error}}}")?;
+                }
+                // The last one ends the program with its message; those before it are told here.
+                if let Some(before) = self.failed.replace(failure) {
+                    before.tell()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The worst of it, or how much it was.
+    fn end(self) -> Result<Outcome> {
+        if let Some(failure) = self.failed {
+            return Err(failure);
+        }
+        if !self.context.json {
+            let (moved, address) = (self.moved, &self.place.address);
+            let sessions =
+                if self.sessions == 1 { "1 session".to_owned() } else { format!("{} sessions", self.sessions) };
+            self.context.tell(&match moved {
+                0 => format!("{sessions}, nothing new; {address}"),
+                _ => format!("{sessions}, {moved} lines; {address}"),
+            })?;
+        }
+        Ok(Outcome::Done)
+    }
+}

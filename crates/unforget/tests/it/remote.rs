@@ -1,0 +1,127 @@
+//! Sessions that go to another machine and come back, by the commands alone.
+
+use crate::support::{Home, Said};
+
+/// Two machines and a place that both reach.
+struct Machines {
+    one: Home,
+    two: Home,
+    place: tempfile::TempDir,
+}
+
+impl Machines {
+    fn new() -> Self {
+        Self { one: Home::new(), two: Home::new(), place: tempfile::tempdir().unwrap() }
+    }
+
+    fn run(&self, home: &Home, args: &[&str]) -> Said {
+        let url = format!("file://{}", self.place.path().display());
+        let output = home.command().env("UNFORGET_REMOTE", url).env("HOME", home.path("person")).args(args).output();
+        crate::scene::said(output.unwrap())
+    }
+
+    #[track_caller]
+    fn ok(&self, home: &Home, args: &[&str]) -> Said {
+        let said = self.run(home, args);
+        assert_eq!(said.code, 0, "{args:?}: {said:?}");
+        said
+    }
+}
+
+fn say(home: &Home, id: &str, text: &str) {
+    let line = format!("{{\"type\":\"user\",\"content\":\"{text}\"}}\n");
+    assert_eq!(home.feed(&["append", id], &line).code, 0);
+}
+
+#[test]
+fn a_session_goes_on_on_another_machine_byte_for_byte() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let id = one.conversation("main:cli:ann", &["hello", "remember the pelican"]);
+    machines.ok(one, &["push", &id]);
+    machines.ok(two, &["pull", "main:cli:ann"]);
+    let (here, there) = (std::fs::read(one.transcript(&id)).unwrap(), std::fs::read(two.transcript(&id)).unwrap());
+    assert_eq!(here, there);
+    say(two, &id, "and the heron");
+    machines.ok(two, &["push", "main:cli:ann"]);
+    machines.ok(one, &["pull", &id]);
+    assert_eq!(std::fs::read(one.transcript(&id)).unwrap(), std::fs::read(two.transcript(&id)).unwrap());
+    assert!(one.ok(&["show", &id]).contains("and the heron"));
+}
+
+#[test]
+fn what_went_on_in_two_places_is_refused_and_both_are_kept() {
+    for way in ["--fork", "--rebase"] {
+        let machines = Machines::new();
+        let Machines { one, two, .. } = &machines;
+        let id = one.conversation("main:cli:ann", &["hello"]);
+        machines.ok(one, &["push", &id]);
+        machines.ok(two, &["pull", &id]);
+        say(one, &id, "the pelican said here");
+        say(two, &id, "the heron said there");
+        machines.ok(two, &["push", &id]);
+        let before = std::fs::read(one.transcript(&id)).unwrap();
+        for command in ["push", "pull"] {
+            let said = machines.run(one, &[command, &id]);
+            assert_eq!(said.code, 3, "{said:?}");
+            assert!(said.err.contains("went on differently"), "{said:?}");
+        }
+        assert_eq!(std::fs::read(one.transcript(&id)).unwrap(), before, "nothing was changed");
+        machines.ok(one, &["pull", &id, way]);
+        assert!(one.ok(&["show", &id]).contains("heron said there"), "{way}");
+        let found = one.ok(&["search", "pelican"]);
+        assert!(found.contains("said here"), "{way}: {found}");
+        machines.ok(one, &["sync"]);
+        machines.ok(two, &["sync"]);
+        assert!(two.ok(&["search", "pelican"]).contains("said here"), "{way}");
+    }
+}
+
+#[test]
+fn a_remote_that_cannot_be_asked_is_not_an_empty_one() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let id = one.conversation("main:cli:ann", &["hello"]);
+    machines.ok(one, &["push", &id]);
+    let nobody = machines.run(two, &["pull", "main:cli:bob"]);
+    assert_eq!(nobody.code, 1);
+    assert!(nobody.err.contains("no session matches"), "{nobody:?}");
+    let away = machines.run(two, &["pull", "main:cli:ann", "--remote", "postgres://me:s3cret@127.0.0.1:1/x"]);
+    assert_eq!(away.code, 1);
+    assert!(away.err.contains("cannot be reached") && !away.err.contains("s3cret"), "{away:?}");
+}
+
+#[test]
+fn what_is_sealed_is_read_with_its_key_only() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let id = one.conversation("main:cli:ann", &["remember the pelican"]);
+    let key = one.path("remote.key");
+    let key = key.to_str().unwrap();
+    machines.ok(one, &["push", &id, "--encrypt", "--key-file", key]);
+    let without = machines.run(two, &["pull", &id]);
+    assert_eq!(without.code, 1);
+    assert!(without.err.contains("sealed with a key, and none was given"), "{without:?}");
+    let other = two.write("other.key", "7".repeat(64));
+    let wrong = machines.run(two, &["pull", &id, "--key-file", other.to_str().unwrap()]);
+    assert!(wrong.err.contains("another key"), "{wrong:?}");
+    machines.ok(two, &["pull", &id, "--key-file", key]);
+    assert!(two.ok(&["show", &id]).contains("pelican"));
+}
+
+#[test]
+fn what_is_deleted_there_stays_here_and_is_sent_again_only_if_asked() {
+    let machines = Machines::new();
+    let one = &machines.one;
+    let id = one.conversation("main:cli:ann", &["hello"]);
+    machines.ok(one, &["push", &id]);
+    machines.ok(one, &["remote", "rm", &id]);
+    assert!(one.ok(&["show", &id]).contains("hello"));
+    let said = machines.run(one, &["push", &id]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("was deleted there"), "{said:?}");
+    machines.ok(one, &["push", &id, "--again"]);
+    assert!(machines.ok(one, &["remote", "ls"]).out.contains(&id));
+    let verified = machines.ok(one, &["--json", "remote", "verify"]).out;
+    assert!(verified.contains("\"damaged\":0"), "{verified}");
+}
