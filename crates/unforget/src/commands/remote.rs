@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
+use unforget_core::encode;
 use unforget_core::key::Key as SessionKey;
 use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Medium as _, Os, create_durable, read_small};
@@ -38,6 +39,8 @@ pub(crate) struct Place {
     pub(crate) address: Address,
     pub(crate) remote: Box<dyn Remote>,
     pub(crate) tenant: String,
+    /// What seals and opens lines.
+    pub(crate) key: Option<Key>,
     pub(crate) bookmarks: Bookmarks,
     pub(crate) outbox: Outbox,
 }
@@ -77,12 +80,16 @@ impl Place {
             }
             (None, false) => None,
         };
-        let remote = open(&address, key)?;
+        let remote = open(&address, key.clone())?;
+        let tenant = there.tenant.clone().unwrap_or(config.tenant);
         let medium = context.store.medium().clone();
+        // What one tenant has there, another has not.
+        let name = format!("{}-{}", address.name(), &encode::sha256_hex(tenant.as_bytes())[..8]);
         Ok(Self {
-            bookmarks: Bookmarks::new(medium.clone(), &address.name()),
-            outbox: Outbox::new(medium, &address.name()),
-            tenant: there.tenant.clone().unwrap_or(config.tenant),
+            bookmarks: Bookmarks::new(medium.clone(), &name),
+            outbox: Outbox::new(medium, &name),
+            tenant,
+            key,
             remote,
             address,
         })

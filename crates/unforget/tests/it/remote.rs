@@ -125,3 +125,31 @@ fn what_is_deleted_there_stays_here_and_is_sent_again_only_if_asked() {
     let verified = machines.ok(one, &["--json", "remote", "verify"]).out;
     assert!(verified.contains("\"damaged\":0"), "{verified}");
 }
+
+#[test]
+fn two_tenants_of_one_place_each_have_all_of_it() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let id = one.conversation("main:cli:ann", &["hello"]);
+    machines.ok(one, &["push", &id, "--tenant", "ann"]);
+    machines.ok(one, &["push", &id, "--tenant", "bob"]);
+    assert_eq!(machines.run(two, &["pull", &id]).code, 1, "a third one has nothing");
+    machines.ok(two, &["pull", &id, "--tenant", "bob"]);
+    assert_eq!(std::fs::read(one.transcript(&id)).unwrap(), std::fs::read(two.transcript(&id)).unwrap());
+}
+
+#[test]
+fn a_copy_of_what_is_sealed_is_sealed() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let id = one.conversation("main:cli:ann", &["remember the pelican"]);
+    let key = one.path("remote.key");
+    let key = key.to_str().unwrap();
+    machines.ok(one, &["push", &id, "--encrypt", "--key-file", key]);
+    let elsewhere = format!("file://{}", one.path("elsewhere").display());
+    std::fs::create_dir(one.path("elsewhere")).unwrap();
+    machines.ok(one, &["remote", "copy", &elsewhere, "--key-file", key]);
+    let open = machines.run(two, &["pull", &id, "--remote", &elsewhere]);
+    assert!(open.err.contains("sealed with a key"), "{open:?}");
+    machines.ok(two, &["pull", &id, "--remote", &elsewhere, "--key-file", key]);
+}

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use unforget_core::frontier::Frontier;
 use unforget_core::json::quote;
-use unforget_remote::sync::is_session;
+use unforget_remote::sync::{Local as _, is_session};
 use unforget_remote::{Address, Error, Page, Prefix, Remote, Stream};
 
 use super::{Place, open, wait};
@@ -76,7 +76,7 @@ pub(super) fn remove(context: &Context, args: &cli::Streams) -> Result<Outcome> 
             let (local, main) = place.named(context, name).await?;
             place.remote.frontier(&main).await?;
             let of_session = Prefix::tenant(&place.tenant)?.place(main.place())?.session(main.session())?;
-            // What belongs to it goes first: a session without its payloads would be one that cannot be read.
+            // The session itself goes last: as long as it is there, a deletion that was cut off can be repeated by its name.
             let mut cursor: Option<String> = None;
             loop {
                 let page = place.remote.list(&of_session, cursor.as_deref()).await?;
@@ -89,7 +89,6 @@ pub(super) fn remove(context: &Context, args: &cli::Streams) -> Result<Outcome> 
                 }
             }
             place.remote.delete(&main).await?;
-            use unforget_remote::sync::Local as _;
             place.outbox.remove(local.dir(), local.id())?;
             context.tell(&format!("{} is not at {} any more; what is here stays", main.session(), place.address))?;
         }
@@ -161,7 +160,8 @@ pub(super) fn copy(context: &Context, args: &cli::Copy) -> Result<Outcome> {
     if target == place.address {
         return Err(Failure::usage("these are one and the same remote"));
     }
-    let to = open(&target, None)?;
+    // What was sealed there must not lie open elsewhere.
+    let to = open(&target, place.key.clone())?;
     wait(async {
         let progress = Progress::new("copying streams");
         let (mut streams, mut lines) = (0_u64, 0_u64);
