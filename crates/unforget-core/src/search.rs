@@ -27,6 +27,7 @@ use crate::store::{Entry, Store};
 use crate::summary::State;
 
 mod age;
+mod common;
 mod letters;
 pub mod lineage;
 mod parse;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Catalog, Notes};
+use super::{Answer, Catalog, Notes};
 use crate::error::Result;
 use crate::index::{Asked, Depth, Index, Place};
 use crate::layout::AgentDir;
@@ -24,14 +24,15 @@ impl Catalog {
         reach: Reach,
         progress: &mut dyn FnMut(&Path, u64),
         visit: &mut dyn FnMut(Facts, Ledger),
-    ) -> Result<Vec<Unread>> {
+    ) -> Result<Answer<Vec<Unread>>> {
+        let mut notes = Notes::default();
         let since_hour = match reach {
             Reach::All => i64::MIN,
             Reach::TouchedSince(ms) => ms.div_euclid(HOUR_MS),
         };
         let (ledgers, unread) = self.ask(
             Depth::Changed,
-            &mut Notes::default(),
+            &mut notes,
             progress,
             |index, _| {
                 // Handed on only when all are there: half an answer from here and a whole one from the files would be too much.
@@ -68,7 +69,7 @@ impl Catalog {
             },
         )?;
         ledgers.into_iter().for_each(|(facts, ledger)| visit(facts, ledger));
-        Ok(unread)
+        Ok(Answer { value: unread, notes })
     }
 
     /// What one session of a list took; nothing if its transcript cannot be read.
@@ -90,7 +91,8 @@ impl Catalog {
         is_one: &dyn Fn(i64) -> bool,
         progress: &mut dyn FnMut(&Path, u64),
         visit: &mut dyn FnMut(Sum<'_>),
-    ) -> Result<Vec<Unread>> {
+    ) -> Result<Answer<Vec<Unread>>> {
+        let mut notes = Notes::default();
         // Handed on only when all are there, as above.
         type Told = Vec<(i64, AgentDir, String, Line)>;
         let keep = |told: &mut Told, hour: i64, dir: &AgentDir, model: &str, line: Line| {
@@ -100,7 +102,7 @@ impl Catalog {
         };
         let (told, unread) = self.ask(
             Depth::Changed,
-            &mut Notes::default(),
+            &mut notes,
             progress,
             |index, _| {
                 let mut told = Vec::new();
@@ -136,7 +138,7 @@ impl Catalog {
             },
         )?;
         told.iter().for_each(|(hour, dir, model, line)| visit(Sum { hour: *hour, dir, model, line: *line }));
-        Ok(unread)
+        Ok(Answer { value: unread, notes })
     }
 
     /// Whether a session in the trash came back by an import: it is counted where it is used.

@@ -201,20 +201,23 @@ pub(crate) fn candidates(index: &Index, place: Place, name: &str) -> Asked<Vec<I
     let folded = name.to_lowercase();
     // A key has several spellings: a word alone is one, too.
     let key = name.parse::<Key>().map_or_else(|_| name.to_owned(), |key| key.to_string());
-    let ways: [(&str, &str); 6] = [
-        ("id = ?2", name),
-        ("key = ?2 AND state != 'mismatch' ORDER BY created_ms DESC, id DESC", &key),
-        ("label = ?2", name),
-        ("id >= ?2 AND id < ?2 || char(1114111)", name),
-        ("label_folded >= ?2 AND label_folded < ?2 || char(1114111)", &folded),
-        ("title_folded >= ?2 AND title_folded < ?2 || char(1114111)", &folded),
+    // Each names its index (left alone, SQLite goes through all sessions of a place), and takes three values.
+    let ways: [(&str, &str, &str); 6] = [
+        ("by_id", "id = ?2", name),
+        ("by_key_created", "key = ?2 AND state != 'mismatch' ORDER BY created_ms DESC, id DESC", &key),
+        ("by_label", "label_folded = ?3 AND label = ?2", name),
+        ("by_id", "id >= ?2 AND id < ?2 || char(1114111)", name),
+        ("by_label", "label_folded >= ?3 AND label_folded < ?3 || char(1114111)", name),
+        ("by_title", "title_folded >= ?3 AND title_folded < ?3 || char(1114111)", name),
     ];
     index.read(|connection| {
         let mut found: Vec<Indexed> = Vec::new();
-        for (way, name) in ways {
-            let sql = format!("SELECT {COLUMNS} FROM sessions WHERE place = ?1 AND {way} LIMIT {CANDIDATES}");
+        for (by, way, name) in ways {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM sessions INDEXED BY {by} WHERE place = ?1 AND ?3 = ?3 AND {way} LIMIT {CANDIDATES}"
+            );
             let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query((place.number(), name))?;
+            let mut rows = statement.query((place.number(), name, &folded))?;
             while let Some(columns) = rows.next()? {
                 let indexed = row::entry(columns)?;
                 if !found.iter().any(|other| other.number == indexed.number) {
@@ -231,7 +234,7 @@ impl Index {
     pub(crate) fn of_key(&self, key: &str) -> Asked<Vec<Indexed>> {
         self.read(|connection| {
             let sql = format!(
-                "SELECT {COLUMNS} FROM sessions WHERE place = 0 AND key = ?1 AND state = 'ok'
+                "SELECT {COLUMNS} FROM sessions INDEXED BY by_key WHERE place = 0 AND key = ?1 AND state = 'ok'
                  ORDER BY updated_ms DESC, id DESC LIMIT 2"
             );
             let mut statement = connection.prepare_cached(&sql)?;

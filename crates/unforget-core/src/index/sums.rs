@@ -72,12 +72,8 @@ impl Index {
             Ok(()) | Err(Trouble::Absent | Trouble::Busy | Trouble::Refused(_)) => {}
             Err(other) => return Err(other),
         }
-        self.read(|connection| {
-            // All of it is of one moment, or a day could be missed or counted twice.
-            let moment = connection.unchecked_transaction()?;
-            read(&moment, hours, is_one, visit)?;
-            Ok(moment.finish()?)
-        })
+        // All of it is of one moment, or a day could be missed or counted twice.
+        self.read(|connection| read(connection, hours, is_one, visit))
     }
 
     /// Adds up the days that changed.

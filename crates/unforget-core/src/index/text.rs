@@ -289,7 +289,7 @@ fn put(connection: &Connection, portion: Vec<Heard>) -> Asked<()> {
     for (number, session, text) in numbered {
         let (role, len) = (role_number(text.role), clamp(text.words.len() as u64));
         texts.execute((number, session, clamp(text.n), text.at_ms, clamp(text.offset), role, text.tool, len))?;
-        words.execute((number, text.words.joined()))?;
+        words.execute((number, text.words.indexed()))?;
     }
     Ok(())
 }

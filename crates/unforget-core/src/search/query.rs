@@ -11,8 +11,8 @@
 
 use memchr::memmem::Finder;
 
-use super::parse;
 use super::words::{self, Kind, Words};
+use super::{common, parse};
 
 /// The longest query, in bytes.
 pub const MAX_QUERY: usize = 4096;
@@ -94,15 +94,22 @@ impl Term {
     fn fts5(&self, side: Side) -> Option<String> {
         // Tokens hold no quotation marks, so that nothing in them can end the string.
         let mut tokens: Vec<String> = self.tokens.iter().map(|token| format!("\"{token}\"")).collect();
+        let mut whole = self.tokens.as_slice();
         if self.is_prefix
-            && let Some(last) = tokens.last_mut()
+            && let (Some(last), Some((_, others))) = (tokens.last_mut(), whole.split_last())
         {
             last.push_str(" *");
+            whole = others;
         }
         match (side, tokens.len()) {
-            (_, 1) | (Side::TooMuch, _) => Some(join(&tokens, "AND")),
-            (Side::TooLittle, _) => None,
+            (_, 1) => {}
+            (Side::TooMuch, _) => {
+                let pairs = whole.windows(2).filter_map(|pair| common::pair(&pair[0], &pair[1]));
+                tokens.extend(pairs.map(|pair| format!("\"{pair}\"")));
+            }
+            (Side::TooLittle, _) => return None,
         }
+        Some(join(&tokens, "AND"))
     }
 }
 
@@ -149,7 +156,7 @@ impl Query {
         matches(&self.root, words)
     }
 
-    /// What finds every text that matches, as an expression for `MATCH` on an FTS5 table of tokens joined by blanks, with
+    /// What finds every text that matches, as an expression for `MATCH` on an FTS5 table of [`Words::indexed`] tokens, with
     /// `detail = none` and `tokenize = "ascii tokenchars '_'"`; nothing else if [`Query::is_exact`].
     pub fn fts5(&self) -> Option<String> {
         match set(&self.root, Side::TooMuch) {

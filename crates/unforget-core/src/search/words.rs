@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 
+use super::common;
 use super::letters::{self, Class};
 
 /// The longest token, in characters; longer ones are cut.
@@ -74,6 +75,11 @@ impl Words {
     /// The tokens, joined by single blanks.
     pub fn joined(&self) -> &str {
         self.padded.trim_matches(' ')
+    }
+
+    /// What an index keeps: the tokens, and those of pairs of very frequent ones.
+    pub(crate) fn indexed(&self) -> String {
+        common::with_pairs(self.joined())
     }
 
     pub(super) fn padded(&self) -> &str {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use unforget_core::index::Depth;
+use unforget_core::index::{Depth, Trouble};
 
 use crate::cli::IndexArgs;
 use crate::commands::Context;
@@ -24,7 +24,15 @@ pub(crate) fn run(context: &Context, args: &IndexArgs) -> Result<Outcome> {
         (sessions, bytes) = (sessions + 1, bytes.saturating_add(len));
         progress.step();
     };
-    let caught = index.catch_up(&context.store, Depth::Everything, &mut step).map_err(failed)?;
+    let caught = match index.catch_up(&context.store, Depth::Everything, &mut step) {
+        Err(Trouble::Unusable(why)) => {
+            let to = index.set_aside().map_err(failed)?;
+            context.tell(&format!("note: the index so far is of no use ({why}) and is now {}", to.display()))?;
+            index.catch_up(&context.store, Depth::Everything, &mut step)
+        }
+        other => other,
+    };
+    let caught = caught.map_err(failed)?;
     drop(progress);
     for (path, before, now) in &caught.shortened {
         let path = path.display();

@@ -209,9 +209,10 @@ fn costs<'e>(context: &Context, entries: &'e [Entry], prices: Option<&Prices>) -
         return Ok(priced().map(|entry| (entry.row.id.as_str(), cost(&context.catalog.spent_by(entry)))).collect());
     }
     let mut all = HashMap::new();
-    context.catalog.spent(Reach::All, &mut |_, _| {}, &mut |facts, ledger| {
+    let answer = context.catalog.spent(Reach::All, &mut |_, _| {}, &mut |facts, ledger| {
         all.insert(facts.id.to_string(), cost(&ledger));
     })?;
+    context.tell_notes(&answer.notes)?;
     Ok(priced().filter_map(|entry| Some((entry.row.id.as_str(), *all.get(&entry.row.id)?))).collect())
 }
 

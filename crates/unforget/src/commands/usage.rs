@@ -160,7 +160,7 @@ pub(crate) fn run(context: &Context, args: &Usage) -> Result<Outcome> {
     let mut sums = Sums::default();
     let progress = Progress::new("reading transcripts");
     let mut step = |_: &std::path::Path, _: u64| progress.step();
-    let unread = if args.by == By::Session || pattern.is_some() {
+    let answer = if args.by == By::Session || pattern.is_some() {
         context.catalog.spent(reach, &mut step, &mut |facts, ledger| {
             let is_asked =
                 pattern.as_ref().is_none_or(|pattern| facts.key.as_deref().is_some_and(|key| pattern.matches(key)))
@@ -179,6 +179,7 @@ pub(crate) fn run(context: &Context, args: &Usage) -> Result<Outcome> {
         })?
     };
     drop(progress);
+    context.tell_notes(&answer.notes)?;
     let mut out = anstream::stdout().lock();
     if context.json {
         table::json(&mut out, &sums, args.by)?;
@@ -186,13 +187,13 @@ pub(crate) fn run(context: &Context, args: &Usage) -> Result<Outcome> {
         table::print(&mut out, &sums, args.by)?;
     }
     drop(out);
-    for (path, why) in &unread {
+    for (path, why) in &answer.value {
         context.tell(&format!("note: {} is not counted: {why}", path.display()))?;
     }
     for line in unpriced(&sums, &config.file) {
         context.tell(&line)?;
     }
-    Ok(if unread.is_empty() { Outcome::Done } else { Outcome::MetDamage })
+    Ok(if answer.value.is_empty() { Outcome::Done } else { Outcome::MetDamage })
 }
 
 /// A key, or a pattern on keys; one word is a peer, as everywhere.

@@ -18,6 +18,15 @@ pub(crate) struct Home {
     pub(crate) folder: TempDir,
 }
 
+/// An index that is thrown away by mistake changes no answer, so no other test would notice.
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert!(!self.has_set_an_index_aside(), "a good index was thrown away");
+        }
+    }
+}
+
 impl Home {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
@@ -70,6 +79,12 @@ impl Home {
             texts.iter().map(|text| format!("{{\"type\":\"user\",\"content\":\"{text}\"}}\n")).collect();
         assert_eq!(self.feed(&["append", &id], &lines).code, 0);
         id
+    }
+
+    /// Whether an index was found to be of no use and set aside.
+    pub(crate) fn has_set_an_index_aside(&self) -> bool {
+        let names = std::fs::read_dir(self.path("home")).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.into_iter().any(|name| name.to_string_lossy().starts_with("index.sqlite.bad"))
     }
 
     /// The transcript of a session of agent `main`.

@@ -125,6 +125,12 @@ fn what_must_not_stand_in_a_row_is_left_out_later() {
     assert_eq!(expression("a -(b -\"c d\")"), "(\"a\" NOT (\"b\" NOT (\"c\" AND \"d\")))");
     assert_eq!(expression("a -(\"b c\" OR d)"), "(\"a\" NOT \"d\")");
     assert_eq!(expression("\"a b\"*"), "(\"a\" AND \"b\" *)");
+    assert_eq!(expression("\"of the road\""), "(\"of\" AND \"the\" AND \"road\" AND \"of\u{2063}the\")");
+    assert_eq!(
+        expression("\"end of the\"*"),
+        "(\"end\" AND \"of\" AND \"the\" *)",
+        "the last one may go on as another"
+    );
     let exact: Vec<bool> = ["a b", "a*", "東京", "parse_record", "\"a b\"", "a -b.c", "東京都"]
         .map(|q| Query::parse(q).unwrap().is_exact())
         .into();
@@ -141,7 +147,7 @@ fn indexed(texts: &[String], queries: &[Query]) -> Vec<Vec<i64>> {
         .unwrap();
     for (row, text) in texts.iter().enumerate() {
         let row = i64::try_from(row).unwrap();
-        connection.execute("INSERT INTO t(rowid, x) VALUES (?1, ?2)", (row, Words::of(text).joined())).unwrap();
+        connection.execute("INSERT INTO t(rowid, x) VALUES (?1, ?2)", (row, Words::of(text).indexed())).unwrap();
     }
     let find = |query: &Query| {
         let mut found = connection.prepare("SELECT rowid FROM t WHERE t MATCH ?1 ORDER BY rowid").unwrap();
@@ -177,9 +183,9 @@ fn sqlite_changes_no_token() {
 }
 
 /// Pieces of which texts and queries are made, so that they often have something in common.
-const ATOMS: [&str; 22] = [
+const ATOMS: [&str; 24] = [
     "a", "b", "ab", "A", "é", "e", "a_b", "aB", "abC", "東", "京", "東京", "ガ", "ｶﾞ", "가", "🎉", "_", "1", "Ж",
-    "e\u{301}", "x-y", "ss",
+    "e\u{301}", "x-y", "ss", "of", "the",
 ];
 
 fn atom() -> impl Strategy<Value = &'static str> + Clone {

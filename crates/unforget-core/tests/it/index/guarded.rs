@@ -215,13 +215,13 @@ fn a_deleted_session_that_could_not_be_read_is_looked_at_again() {
         entries.into_iter().map(|entry| (entry.row.state.name(), entry.row.title)).collect::<Vec<_>>()
     };
     assert_eq!(titles(deleted(&catalog)), [("deleted", None)]);
-    let unread = catalog.spent(Reach::All, &mut |_, _| {}, &mut |_, _| {}).unwrap();
+    let unread = catalog.spent(Reach::All, &mut |_, _| {}, &mut |_, _| {}).unwrap().value;
     assert_eq!(unread.len(), 1, "{unread:?}");
     // Neither the directory nor the file changes when the disk works again.
     *hook.lock().unwrap() = nothing();
     assert_eq!(page(&catalog), scene.without_index().store().deleted().unwrap());
     assert!(titles(page(&catalog))[0].1.is_some());
-    assert_eq!(catalog.spent(Reach::All, &mut |_, _| {}, &mut |_, _| {}).unwrap(), vec![]);
+    assert_eq!(catalog.spent(Reach::All, &mut |_, _| {}, &mut |_, _| {}).unwrap().value, vec![]);
     scene.same();
 }
 

@@ -23,19 +23,23 @@ fn spent(catalog: &Catalog) -> Spent {
             assert_eq!(before, None, "a session is handed out once");
         }
     };
-    assert_eq!(catalog.spent(Reach::All, &mut |_, _| {}, visit).unwrap(), []);
+    let answer = catalog.spent(Reach::All, &mut |_, _| {}, visit).unwrap();
+    assert_eq!(answer.value, []);
+    assert_eq!(answer.notes.unusable, [], "a good index is not thrown away");
     lines
 }
 
 /// What all sessions took, by hour or by day of UTC, agent and model.
 fn sums(catalog: &Catalog, hours: &Range<i64>, hours_a_step: i64) -> BTreeMap<(i64, String, String), Line> {
     let mut sums: BTreeMap<(i64, String, String), Line> = BTreeMap::new();
-    let unread = catalog.sums(hours.clone(), &|_| hours_a_step > 1, &mut |_, _| {}, &mut |sum| {
+    let answer = catalog.sums(hours.clone(), &|_| hours_a_step > 1, &mut |_, _| {}, &mut |sum| {
         assert!(hours.contains(&sum.hour), "{} is not in {hours:?}", sum.hour);
         let step = sum.hour.div_euclid(hours_a_step);
         *sums.entry((step, sum.dir.as_str().to_owned(), sum.model.to_owned())).or_default() += sum.line;
     });
-    assert_eq!(unread.unwrap(), []);
+    let answer = answer.unwrap();
+    assert_eq!(answer.value, []);
+    assert_eq!(answer.notes.unusable, [], "a good index is not thrown away");
     sums
 }
 

@@ -55,9 +55,10 @@ pub(super) fn usage(chat: &Chat<'_>) -> Result<()> {
     session.all(&ledger, &chat.config.prices);
     let hours = Hours::today(chat.context.store.source().now_ms())?;
     let mut today = Sums::default();
-    chat.context.catalog.sums(hours.from..hours.until, &|_| true, &mut |_, _| {}, &mut |sum| {
+    let answer = chat.context.catalog.sums(hours.from..hours.until, &|_| true, &mut |_, _| {}, &mut |sum| {
         today.add(String::new(), &sum, &chat.config.prices);
     })?;
+    chat.context.tell_notes(&answer.notes)?;
     for (name, row) in [("This session", &session.total), ("Today, in all", &today.total)] {
         told(name, row).iter().try_for_each(|line| say(line))?;
     }
