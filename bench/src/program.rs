@@ -47,7 +47,9 @@ impl Program {
             .current_dir(&self.empty)
             .env_clear()
             .env("HOME", &self.empty);
-        whole(&mut command, &[0])
+        // A search that finds nothing says so, as grep does.
+        let fine: &[i32] = if arguments.first() == Some(&"search") { &[0, 1] } else { &[0] };
+        whole(&mut command, fine)
     }
 
     /// Starts the chat in a terminal and waits for its prompt.

@@ -127,11 +127,14 @@ fn moto() -> Result {
     std::fs::rename(&half, &place).map_err(|error| format!("{}: {error}", place.display()))
 }
 
-/// The store first, then a turn on it; the latter also starts the program, which a bench does not build by itself.
+/// The store first, then a turn on it, then remotes, which need servers. The second also starts the program, which a bench does not build by itself.
 fn bench() -> Result {
     cargo(&["bench", "--package", "unforget-core"])?;
     cargo(&["build", "--release", "--package", "unforget"])?;
-    cargo(&["bench", "--package", "unforget-agent"])
+    cargo(&["bench", "--package", "unforget-agent"])?;
+    servers()?;
+    moto()?;
+    cargo(&["bench", "--package", "unforget-remote", "--all-features"])
 }
 
 /// The program and its peers, which the bench fetches by itself.

@@ -107,9 +107,9 @@ fn from_nothing(scene: &Scene<'_>, program: &Program) -> Result<Section> {
 /// W6.
 pub(super) fn start(scene: &Scene<'_>) -> Result<Vec<Section>> {
     let program = program(scene)?;
-    // Taking the store over is no part of the start; nor is the first list, which makes the index.
+    // Taking the store over is no part of the start; nor is making the index.
     drop(everybody(scene));
-    if let Some(why) = program.run(&["sessions", "--json"]).trouble {
+    if let Some(why) = program.run(&["index", "--json"]).trouble {
         eprintln!("  unforget: {why}");
     }
     let mut tasks = vec![
@@ -131,14 +131,24 @@ pub(super) fn start(scene: &Scene<'_>) -> Result<Vec<Section>> {
 pub(super) fn search(scene: &Scene<'_>) -> Result<Vec<Section>> {
     let (plan, program) = (&scene.options.plan, program(scene)?);
     let (mut bare, mut ours) = (one(scene, "bare")?, one(scene, "ours")?);
-    if let Some(why) = program.run(&["sessions", "--json"]).trouble {
+    if let Some(why) = program.run(&["index", "--json"]).trouble {
         eprintln!("  unforget: {why}");
     }
     let agents = scene.data.home.join("agents");
     let ripgrep = |word: &str| {
         let mut command = Command::new(&scene.peers.ripgrep);
         command
-            .args(["--fixed-strings", "--count", "--no-ignore", "--no-config", "--glob", "*.jsonl", "--", word])
+            .args([
+                "--fixed-strings",
+                "--ignore-case",
+                "--count",
+                "--no-ignore",
+                "--no-config",
+                "--glob",
+                "*.jsonl",
+                "--",
+                word,
+            ])
             .arg(&agents);
         // 1 is: nothing was found.
         whole(&mut command, &[0, 1])

@@ -31,6 +31,6 @@ pub mod wire;
 #[cfg(feature = "agentcore")]
 pub use self::pace::{Clock, Rates, SystemClock};
 #[cfg(feature = "agentcore")]
-pub use self::settings::Settings;
+pub use self::settings::{Settings, Texts};
 #[cfg(feature = "agentcore")]
 pub use self::shelf::AgentCore;

@@ -21,6 +21,7 @@ pub mod file;
 pub mod lease;
 pub mod memory;
 mod objects;
+mod observed;
 mod packed;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -39,6 +40,7 @@ pub mod conformance;
 
 pub use address::Address;
 pub use error::{Error, Result};
+pub use observed::{Counts, Metrics, Observed};
 pub use packed::Packed;
 pub use remote::{BoxFuture, Compacted, Listing, Page, Remote};
 pub use retry::Patience;

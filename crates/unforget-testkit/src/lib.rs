@@ -1,7 +1,7 @@
 //! What the tests of unforget stand on.
 //!
 //! [`rules`] says what the Messages API accepts and rejects, in its own words; [`api`] is a server that obeys them;
-//! `agentcore` is a stand-in of AWS AgentCore Memory;
+//! `agentcore` is a stand-in of AWS AgentCore Memory; [`servers`] starts real databases and buckets;
 //! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
 //! kind of damage from a seed, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
 //!
@@ -16,3 +16,4 @@ pub mod fuzzing;
 pub mod generate;
 pub mod modules;
 pub mod rules;
+pub mod servers;

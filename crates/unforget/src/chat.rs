@@ -5,33 +5,40 @@
 //! remembered is in the log; this module keeps nothing that a restart would miss.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use unforget_agent::guard::Agent;
-use unforget_agent::host::Host;
-use unforget_agent::model::Model;
+use unforget_agent::host::{Answer, Host, Notice};
 use unforget_agent::model::anthropic::{Anthropic, Credential, Options};
 use unforget_agent::model::offline::Offline;
+use unforget_agent::model::{BoxFuture, Model};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Toolbox, Workspace};
+use unforget_agent::tools::{Call, Toolbox, Workspace};
 use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::key::Key;
+use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Os, read_small};
 use unforget_core::session::Session;
 use unforget_core::store::OnMissing;
 use unforget_core::summary::{self, Row};
+use unforget_remote::sync::Native;
 
 use crate::cli;
 use crate::commands::Context;
-use crate::config::{self, Config};
+use crate::commands::remote::Place;
+use crate::config::{self, Ack, Config};
 use crate::failure::{Failure, Outcome, Result};
 
+mod arrival;
 mod banner;
 mod bar;
 mod caretaker;
 mod cleanup;
+mod courier;
 mod oneshot;
 mod repl;
 mod signals;
@@ -39,12 +46,17 @@ mod slash;
 mod terminal;
 
 use caretaker::Caretaker;
+use courier::{Courier, Delivery, Parcel};
 use terminal::Allowed;
 
 /// The largest system prompt that is read from a file.
 const MAX_SYSTEM: u64 = 1024 * 1024;
 /// How long a turn may take to end after it was asked to, before the program does without.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a turn waits for its remote before the person is told that it is not there yet.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long the end of the program waits for the remote.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// How often what runs beside a turn gets its turn after an abort.
 const LAST_STEPS: usize = 16;
@@ -64,6 +76,8 @@ pub(crate) struct Chat<'a> {
     /// The session's label, for the prompt.
     label: Option<String>,
     caretaker: Option<Caretaker>,
+    /// What sends the session to a remote, and how it is sent.
+    courier: Option<(Courier, Arc<Parcel>)>,
 }
 
 /// How a turn came to its end.
@@ -89,8 +103,22 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
         let failure = Failure::usage("`--json` needs a prompt");
         return Err(failure.hint("`unforget chat -p \"…\" --json` prints events as JSON"));
     }
-    let session = open(context, args, &config.key)?;
+    let courier = match args.no_remote {
+        true => None,
+        false => Place::find(context, &args.there, &config)?,
+    };
+    let courier = courier.map(|place| Courier::start(place, &context.store)).transpose()?;
+    if courier.is_none() && config.ack == Ack::Remote {
+        return Err(
+            Failure::usage("`--ack remote` needs a remote").hint("`--remote URL`, or `unforget config set remote URL`")
+        );
+    }
+    let session = open(context, args, &config.key, courier.as_ref())?;
     let mut chat = Chat::new(context, config, session)?;
+    if let Some(courier) = courier {
+        let parcel = chat.parcel(courier.place())?;
+        chat.courier = Some((courier, parcel));
+    }
     let outcome = match prompt {
         Some(prompt) => oneshot::run(&mut chat, &prompt),
         None => {
@@ -99,7 +127,15 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
         }
     };
     drop(chat.caretaker.take());
+    let courier = chat.courier.take();
     context.close(chat.session);
+    if let Some((courier, _)) = courier {
+        let address = courier.place().address.clone();
+        // In a script the answer has told it already.
+        if let (Delivery::Waiting(why), None) = (courier.finish(GOODBYE), &args.prompt) {
+            context.tell(&format!("note: {}", courier::not_yet(why.as_deref(), &address)))?;
+        }
+    }
     outcome
 }
 
@@ -112,11 +148,13 @@ fn keep_to_ourselves() -> Result<()> {
 }
 
 /// The session that was asked for.
-fn open(context: &Context, args: &cli::Chat, key: &Key) -> Result<Session> {
-    let opened = match (&args.session, args.new) {
-        (Some(name), _) => context.store.open(&context.resolve(name)?),
-        (None, true) => context.store.create(key, args.label.as_deref()),
-        (None, false) => last_used(context, key),
+fn open(context: &Context, args: &cli::Chat, key: &Key, courier: Option<&Courier>) -> Result<Session> {
+    let fetched = courier.map(|courier| courier.block_on(arrival::fetch(context, courier.place(), args, key)));
+    let opened = match (fetched.transpose()?.flatten(), &args.session, args.new) {
+        (Some(entry), _, _) => context.store.open(&entry),
+        (None, Some(name), _) => context.store.open(&context.resolve(name)?),
+        (None, None, true) => context.store.create(key, args.label.as_deref()),
+        (None, None, false) => last_used(context, key),
     };
     opened.map_err(|error| {
         let busy = matches!(error, unforget_core::Error::Busy { .. });
@@ -150,19 +188,66 @@ impl<'a> Chat<'a> {
         allowed.by_setting.extend(config.allow.iter().cloned());
         let busy = signals::listen()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (label, caretaker) = (None, None);
-        Self { context, config, runtime, session, model, settings, tools, workspace, allowed, busy, label, caretaker }
-            .labelled()
+        let label = None;
+        let (caretaker, courier) = (None, None);
+        Self {
+            context,
+            config,
+            runtime,
+            session,
+            model,
+            settings,
+            tools,
+            workspace,
+            allowed,
+            busy,
+            label,
+            caretaker,
+            courier,
+        }
+        .labelled()
+    }
+
+    /// The session, as it is sent to a remote.
+    fn parcel(&self, place: &Place) -> Result<Arc<Parcel>> {
+        let (key, id) = (self.session.key().clone(), self.session.id());
+        let dir = AgentDir::of(key.agent());
+        let local = Native::new(&self.context.store, &dir, id);
+        let created_ms = self.row()?.created_ms.unwrap_or_default();
+        Ok(Arc::new(Parcel { local, stream: place.stream(&dir, id)?, key, created_ms }))
+    }
+
+    /// Says that something is about to be written.
+    fn expect(&self) -> Result<()> {
+        self.courier.as_ref().map_or(Ok(()), |(courier, parcel)| courier.expect(parcel))
+    }
+
+    /// Sends what was written, and waits for the remote: as long as it takes if only that counts as saved, else for a moment.
+    fn deliver(&self, moment: Duration) -> Result<Delivery> {
+        let Some((courier, parcel)) = &self.courier else { return Ok(Delivery::There) };
+        courier.carry(parcel);
+        let longest = (self.config.ack == Ack::Local).then_some(moment);
+        courier.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            Ok(tokio::select! {
+                biased;
+                delivery = courier.wait(longest) => delivery,
+                _ = interrupt.recv() => Delivery::Waiting(Some("it was not waited for".to_owned())),
+            })
+        })
     }
 
     fn agent(&self) -> Agent<'_> {
         Agent { model: self.model.as_ref(), settings: &self.settings }
     }
 
-    /// Has the index told of what was written.
+    /// Has the index and the remote told of what was written.
     fn turned(&self) {
         if let Some(caretaker) = &self.caretaker {
             caretaker.turned(self.session.touched());
+        }
+        if let Some((courier, parcel)) = &self.courier {
+            courier.carry(parcel);
         }
     }
 
@@ -179,8 +264,15 @@ impl<'a> Chat<'a> {
 
     /// Goes on in another session.
     fn take_up(&mut self, session: Session) -> Result<()> {
+        self.turned();
         self.context.close(std::mem::replace(&mut self.session, session));
         self.label = self.row()?.label;
+        if let Some((courier, _)) = self.courier.take() {
+            let parcel = self.parcel(courier.place())?;
+            courier.claim(&parcel);
+            self.courier = Some((courier, parcel));
+            self.expect()?;
+        }
         Ok(())
     }
 }
@@ -192,6 +284,29 @@ pub(crate) fn confine(context: &Context, config: &Config, folder: &std::path::Pa
     // The settings may hold the key, and say what runs unasked; the history has every word that was typed.
     let private = [Some(config.file.clone()), crate::home::history_file()].into_iter().flatten();
     Ok(private.fold(confined, Workspace::without))
+}
+
+/// A host beside which the words leave for a remote as soon as they are on the disk.
+struct Hurried<'a> {
+    host: &'a mut dyn Host,
+    courier: Option<&'a (Courier, Arc<Parcel>)>,
+}
+
+impl Host for Hurried<'_> {
+    fn tell(&mut self, notice: Notice<'_>) {
+        if let (Notice::Saved { .. }, Some((courier, parcel))) = (&notice, self.courier) {
+            courier.hurry(parcel);
+        }
+        self.host.tell(notice);
+    }
+
+    fn standing(&self, call: &Call) -> Option<Answer> {
+        self.host.standing(call)
+    }
+
+    fn approve<'a>(&'a mut self, call: &'a Call) -> BoxFuture<'a, Answer> {
+        self.host.approve(call)
+    }
 }
 
 /// Runs a turn; Ctrl-C aborts it, a second one or another signal ends the program.

@@ -31,11 +31,23 @@ pub(crate) struct Cli {
     /// Print JSON, one object a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Tell on stderr what remotes are asked, and what is tried again: error, warn, info, debug [default: $UNFORGET_LOG]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<Level>,
     /// Answer this and end, as `chat -p` does
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
 }
 
 #[derive(Debug, Subcommand)]
@@ -184,6 +196,11 @@ pub(crate) struct Chat {
     /// A name to find the new session by
     #[arg(long, requires = "new")]
     pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) there: There,
+    /// Do without a remote, whatever is set
+    #[arg(long, conflicts_with_all = ["url", "tenant", "key_file", "encrypt"])]
+    pub(crate) no_remote: bool,
     #[command(flatten)]
     pub(crate) flags: Flags,
 }

@@ -42,7 +42,7 @@ mod import;
 mod index;
 pub(crate) mod keep;
 pub(crate) mod point;
-mod remote;
+pub(crate) mod remote;
 pub(crate) mod search;
 pub(crate) mod sessions;
 mod show;

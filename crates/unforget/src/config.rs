@@ -86,6 +86,15 @@ pub(crate) struct Chosen {
     pub(crate) origin: Origin,
 }
 
+/// When a turn counts as saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ack {
+    /// When it is on this disk.
+    Local,
+    /// When the remote has it, too.
+    Remote,
+}
+
 /// Who makes titles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Titles {
@@ -112,6 +121,7 @@ pub(crate) struct Config {
     pub(crate) system: Option<String>,
     pub(crate) system_file: Option<PathBuf>,
     pub(crate) titles: Titles,
+    pub(crate) ack: Ack,
     pub(crate) max_steps: u32,
     pub(crate) tool_output: usize,
     pub(crate) remote: Option<SecretString>,
@@ -173,6 +183,7 @@ impl Config {
             key: key.parse().map_err(unforget_core::Error::from)?,
             system: values.text("system"),
             system_file: values.path("system_file"),
+            ack: if values.text("ack").as_deref() == Some("remote") { Ack::Remote } else { Ack::Local },
             titles: if values.text("titles").as_deref() == Some("model") { Titles::Model } else { Titles::Local },
             max_steps: values.number("max_steps").and_then(|steps| u32::try_from(steps).ok()).unwrap_or(u32::MAX),
             tool_output: values.number("tool_output").and_then(|bytes| bytes.try_into().ok()).unwrap_or(usize::MAX),

@@ -14,6 +14,7 @@ mod config;
 mod editor;
 mod failure;
 mod home;
+mod log;
 mod markdown;
 mod prices;
 mod progress;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() || printed.is_err() { failure::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    match commands::run(cli) {
+    match log::begin(&cli).and_then(|()| commands::run(cli)) {
         Ok(outcome) => outcome.into(),
         Err(failure) => failure.report(),
     }

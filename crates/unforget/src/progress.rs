@@ -18,8 +18,25 @@ impl Progress {
         Self(bar)
     }
 
+    /// A bar of bytes that are carried.
+    pub(crate) fn bytes(what: &'static str) -> Self {
+        let bar = ProgressBar::new(0).with_message(what);
+        let template = "{spinner} {msg}: [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("#>-"));
+        }
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self(bar)
+    }
+
     pub(crate) fn step(&self) {
         self.0.inc(1);
+    }
+
+    /// So many bytes of so many.
+    pub(crate) fn at(&self, bytes: u64, of: u64) {
+        self.0.set_length(of.max(bytes));
+        self.0.set_position(bytes);
     }
 }
 

@@ -9,6 +9,9 @@ const APPLICATION: i64 = 0x756e_6667;
 /// The version of the tables and of the folds behind them.
 const VERSION: i64 = 4;
 
+/// How much of the database a writer has in memory at the most.
+const CACHE_KB: i64 = 32 << 10;
+
 const TABLES: &str = "
 -- A number that no other database has: device and inode are given to another file as soon as nobody has one open.
 CREATE TABLE birth (number INTEGER NOT NULL);
@@ -93,6 +96,9 @@ pub(super) fn prepare(connection: &Connection) -> Asked<()> {
     }
     check(connection)?;
     connection.pragma_update(None, "foreign_keys", "on")?;
+    // Triggers may fail in the middle of a statement, so SQLite notes what it changes for each of them: not in a file.
+    connection.pragma_update(None, "temp_store", "memory")?;
+    connection.pragma_update(None, "cache_size", -CACHE_KB)?;
     Ok(())
 }
 

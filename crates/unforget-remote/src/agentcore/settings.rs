@@ -37,6 +37,31 @@ impl fmt::Debug for Settings {
     }
 }
 
+/// What is in files that others wrote.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Texts<'a> {
+    /// `.bedrock_agentcore.yaml`.
+    pub deployment: Option<&'a str>,
+    /// `~/.aws/config`, or what `AWS_CONFIG_FILE` names.
+    pub config: Option<&'a str>,
+}
+
+/// The region of a profile.
+fn region_of(config: &str, profile: &str) -> Option<String> {
+    let mut is_ours = false;
+    for line in config.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+            let name = section.trim().strip_prefix("profile ").unwrap_or(section).trim();
+            is_ours = name == profile;
+        } else if let Some((name, value)) = line.split_once('=').filter(|_| is_ours)
+            && name.trim() == "region"
+        {
+            return Some(value.split(['#', ';']).next().unwrap_or_default().trim().to_owned());
+        }
+    }
+    None
+}
+
 /// What a deployment's settings say.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Deployment {
@@ -50,9 +75,9 @@ impl Settings {
         memory: Option<&str>,
         environment: HashMap<String, String>,
         home: Option<PathBuf>,
-        deployment: Option<&str>,
+        texts: Texts<'_>,
     ) -> Result<Self> {
-        let deployment = deployment.map(Deployment::read).unwrap_or_default();
+        let deployment = texts.deployment.map(Deployment::read).unwrap_or_default();
         let value = |name: &str| environment.get(name).filter(|value| !value.is_empty()).cloned();
         let memory = memory.map(str::to_owned).or_else(|| value("BEDROCK_AGENTCORE_MEMORY_ID")).or(deployment.memory);
         let memory = memory.ok_or_else(|| {
@@ -65,8 +90,11 @@ impl Settings {
         }
         let of_name = memory.strip_prefix("arn:").and_then(|arn| arn.split(':').nth(2)).map(str::to_owned);
         let region = of_name.or_else(|| value("AWS_REGION")).or_else(|| value("AWS_DEFAULT_REGION"));
-        let region = region.or(deployment.region).ok_or_else(|| {
-            Error::Invalid("no region is named: set AWS_REGION, or name the memory by its ARN".to_owned())
+        let profile = value("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+        let of_profile = || texts.config.and_then(|config| region_of(config, &profile));
+        let region = region.or(deployment.region).or_else(of_profile).ok_or_else(|| {
+            let text = "no region is named: set AWS_REGION, have one in the profile, or name the memory by its ARN";
+            Error::Invalid(text.to_owned())
         })?;
         if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(Error::Invalid(format!("`{region}` is no region")));
@@ -200,11 +228,27 @@ mod tests {
     }
 
     #[test]
+    fn the_region_of_a_profile_is_the_last_resort() {
+        let config = "[default]\nregion = eu-west-3 # here\n\n[profile work]\noutput=json\nregion=us-west-2\n[sso-session x]\nregion = no\n";
+        let region = |values: &[(&str, &str)]| {
+            let texts = Texts { deployment: None, config: Some(config) };
+            Settings::find(Some("a-aaaaaaaaaa"), environment(values), None, texts).map(|found| found.region).ok()
+        };
+        assert_eq!(region(&[]).as_deref(), Some("eu-west-3"));
+        assert_eq!(region(&[("AWS_PROFILE", "work")]).as_deref(), Some("us-west-2"));
+        assert_eq!(region(&[("AWS_PROFILE", "work"), ("AWS_REGION", "eu-north-1")]).as_deref(), Some("eu-north-1"));
+        assert_eq!(region(&[("AWS_PROFILE", "other")]), None);
+    }
+
+    #[test]
     fn what_was_named_comes_before_the_environment_and_that_before_the_deployment() {
         let all = environment(&[("BEDROCK_AGENTCORE_MEMORY_ID", "env-aaaaaaaaaa"), ("AWS_REGION", "eu-west-1")]);
+        let texts = Texts {
+            deployment: Some("memory:\n  id: file-aaaaaaaaaa\nregion: us-east-2\n"),
+            config: Some("[default]\nregion = ap-south-1\n"),
+        };
         let find = |memory, environment| {
-            let found =
-                Settings::find(memory, environment, None, Some("memory:\n  id: file-aaaaaaaaaa\nregion: us-east-2\n"));
+            let found = Settings::find(memory, environment, None, texts);
             found.map(|found| (found.memory, found.region))
         };
         let pair = |memory: &str, region: &str| (memory.to_owned(), region.to_owned());
@@ -214,13 +258,13 @@ mod tests {
         let arn = "arn:aws:bedrock-agentcore:ap-south-1:123456789012:memory/arn-aaaaaaaaaa";
         assert_eq!(find(Some(arn), HashMap::new()).unwrap(), pair(arn, "ap-south-1"));
         assert!(matches!(find(Some("x"), HashMap::new()), Err(Error::Invalid(_))));
-        assert!(matches!(Settings::find(None, HashMap::new(), None, None), Err(Error::Invalid(_))));
+        assert!(matches!(Settings::find(None, HashMap::new(), None, Texts::default()), Err(Error::Invalid(_))));
     }
 
     #[test]
     fn keys_are_never_shown() {
         let values = environment(&[("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_REGION", "eu-west-1")]);
-        let settings = Settings::find(Some("a-aaaaaaaaaa"), values, None, None).unwrap();
+        let settings = Settings::find(Some("a-aaaaaaaaaa"), values, None, Texts::default()).unwrap();
         assert!(!format!("{settings:?}").contains("s3cret"));
         let wrong = Settings { endpoint: Some("http://me:s3cret@host".to_owned()), ..settings };
         assert!(!wrong.endpoint().unwrap_err().to_string().contains("s3cret"));
@@ -230,7 +274,10 @@ mod tests {
     fn the_endpoint_is_the_regions_unless_another_is_named() {
         let values = [("AWS_REGION", "eu-west-1"), ("AWS_ENDPOINT_URL", "http://127.0.0.1:1/")];
         let find = |values: &[(&str, &str)]| {
-            Settings::find(Some("a-aaaaaaaaaa"), environment(values), None, None).unwrap().endpoint().unwrap()
+            Settings::find(Some("a-aaaaaaaaaa"), environment(values), None, Texts::default())
+                .unwrap()
+                .endpoint()
+                .unwrap()
         };
         assert_eq!(find(&values[..1]), "https://bedrock-agentcore.eu-west-1.amazonaws.com");
         assert_eq!(find(&values), "http://127.0.0.1:1");

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use serde_json::json;
 use unforget_core::frontier::Frontier;
-use unforget_remote::agentcore::{AgentCore, Clock, Rates, Settings, SystemClock};
+use unforget_remote::agentcore::{AgentCore, Clock, Rates, Settings, SystemClock, Texts};
 use unforget_remote::{BoxFuture, Error, Key, Packed, Prefix, Remote as _, Stream, conformance};
 use unforget_testkit::agentcore::{FakeMemory, Fault, Keys, Operation, Options, Rates as Limits};
 
@@ -36,7 +36,7 @@ fn settings(server: &FakeMemory) -> Settings {
     ];
     let environment = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let memory = server.memory("notes", 30);
-    let found = Settings::find(Some(&memory), environment, None, None).unwrap();
+    let found = Settings::find(Some(&memory), environment, None, Texts::default()).unwrap();
     Settings { rates: None, ..found }
 }
 

@@ -21,3 +21,22 @@ mod remotes;
 mod s3;
 mod simulation;
 mod sync;
+
+/// The faults that happen between machines.
+const FAULTS: &str = "r01 r02 r04 r05 r06 r08 r09 r10 r11 r13 r14 r15 r17 r18 r19 r21";
+
+#[test]
+fn every_fault_has_a_test() {
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it"))];
+    let mut tests = String::new();
+    while let Some(folder) = folders.pop() {
+        for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+            match path.is_dir() {
+                true => folders.push(path),
+                false => tests.push_str(&std::fs::read_to_string(path).unwrap()),
+            }
+        }
+    }
+    let missing: Vec<&str> = FAULTS.split_whitespace().filter(|id| !tests.contains(&format!("fn {id}_"))).collect();
+    assert!(missing.is_empty(), "no test for {missing:?}");
+}

@@ -9,7 +9,6 @@
 mod failures;
 mod proxy;
 mod races;
-mod server;
 
 use bytes::Bytes;
 use tokio_postgres::NoTls;
@@ -18,7 +17,7 @@ use unforget_remote::postgres::{Limits, Postgres};
 use unforget_remote::{Error, Key, Packed, Prefix, Remote as _, Stream, conformance};
 
 use proxy::{Fate, Proxy};
-use server::shared;
+use unforget_testkit::servers::postgres::shared;
 
 const SECRET: [u8; 32] = [9; 32];
 const TABLES: [&str; 4] = ["streams", "segments", "kept", "kept_for"];
@@ -69,7 +68,7 @@ async fn a_database_keeps_every_promise_when_sealed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_keeps_every_promise_through_a_pooler() {
-    let url = server::pooled_url("pooled");
+    let url = unforget_testkit::servers::postgres::pooled_url("pooled");
     conformance::all(&open(&url), &open(&url), "tenant").await;
 }
 

@@ -1,12 +1,13 @@
 //! A bucket on a real S3 implementation, and behind a proxy that plays the faults of others.
 
-mod server;
+mod proxy;
 
 use bytes::Bytes;
-use server::{Instead, Moto, Proxy, Seen};
+use proxy::{Instead, Proxy, Seen};
 use unforget_core::frontier::Frontier;
 use unforget_remote::s3::{Bucket, Settings};
 use unforget_remote::{Error, Key, Patience, Remote, Stream, conformance};
+use unforget_testkit::servers::moto::Moto;
 
 fn settings(port: u16, bucket: &str) -> Settings {
     let options = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "s3cret"), ("PATH", "is not for us")];
@@ -23,24 +24,11 @@ fn settings(port: u16, bucket: &str) -> Settings {
 /// A proxy before a new bucket.
 async fn bucket(name: &str) -> (Proxy, Bucket) {
     let server = tokio::task::spawn_blocking(Moto::open).await.unwrap();
-    let made = tokio::net::TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-    let request = format!(
-        "PUT /{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\
-        Authorization: AWS4-HMAC-SHA256 Credential=key/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x\r\n\r\n"
-    );
-    let answer = conversation(made, &request).await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let name_there = name.to_owned();
+    tokio::task::spawn_blocking(move || server.make(&name_there)).await.unwrap();
     let proxy = Proxy::start(server.port).await;
     let bucket = Bucket::open(&settings(proxy.port, name)).unwrap();
     (proxy, bucket)
-}
-
-async fn conversation(mut with: tokio::net::TcpStream, words: &str) -> String {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    with.write_all(words.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    with.read_to_string(&mut answer).await.unwrap();
-    answer
 }
 
 fn stream(session: &str) -> Stream {

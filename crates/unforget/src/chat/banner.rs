@@ -30,6 +30,10 @@ pub(crate) fn print(chat: &Chat<'_>) -> Result<Open> {
     writeln!(out, "  {bold}unforget{bold:#}  a chat that remembers")?;
     writeln!(out, "  Model: {}", model(chat))?;
     let open = session(chat, &mut out)?;
+    if let Some((courier, _)) = &chat.courier {
+        let address = screen::one_line(&courier.place().address.to_string());
+        writeln!(out, "  Remote: {}", screen::fit(&address, RULE - 10))?;
+    }
     let workspace = screen::one_line(&chat.workspace.display().to_string());
     writeln!(out, "  Workspace: {}", screen::fit(&workspace, RULE - 13))?;
     writeln!(out, "  Type /help for commands, /quit to leave.")?;

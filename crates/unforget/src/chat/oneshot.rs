@@ -13,8 +13,9 @@ use unforget_agent::turn::{Input, State};
 use unforget_core::json::quote;
 
 use super::terminal::{Allowed, shown_call, style, width};
-use super::{Chat, TurnEnd, drive};
+use super::{Chat, Delivery, GOODBYE, Hurried, TurnEnd, courier, drive};
 use crate::cli;
+use crate::config::Ack;
 use crate::failure::{Failure, Outcome, Result};
 use crate::markdown::Renderer;
 use crate::screen;
@@ -60,13 +61,16 @@ pub(crate) fn run(chat: &mut Chat<'_>, prompt: &str) -> Result<Outcome> {
     }
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
     let input = Input::Words(prompt);
+    chat.expect()?;
     let running = chat.busy.begin();
-    let ended = drive(&chat.runtime, &mut chat.session, input, &agent, &chat.tools, &mut host, &abort);
+    let mut hurried = Hurried { host: &mut host, courier: chat.courier.as_ref() };
+    let ended = drive(&chat.runtime, &mut chat.session, input, &agent, &chat.tools, &mut hurried, &abort);
     drop(running);
     host.finish();
     if let Some(error) = host.broken.take() {
         return Err(error.into());
     }
+    let delivered = tell_delivery(chat, &mut host);
     let ended = match ended {
         Ok(TurnEnd::Ended(ended) | TurnEnd::Quit(Some(ended))) => ended,
         Ok(TurnEnd::Quit(None)) => return Ok(Outcome::Aborted),
@@ -94,11 +98,37 @@ pub(crate) fn run(chat: &mut Chat<'_>, prompt: &str) -> Result<Outcome> {
             return Err(error.into());
         }
     }
+    delivered?;
     match ended.state {
         State::Done => Ok(Outcome::Done),
         State::Aborted => Ok(Outcome::Aborted),
         State::OutOfSteps => Err(Failure::new("the model called tools more often than `max_steps` allows")
             .hint("`unforget chat -p \"go on\"` continues; `--max-steps` allows more")),
+    }
+}
+
+/// Says whether the words are where they should be; an error if only that counts as saved and they are not.
+fn tell_delivery(chat: &Chat<'_>, host: &mut Plain) -> Result<()> {
+    let Some((courier, _)) = &chat.courier else { return Ok(()) };
+    let address = &courier.place().address;
+    let delivery = chat.deliver(GOODBYE)?;
+    if host.json {
+        let (state, message) = match &delivery {
+            Delivery::There => ("there", None),
+            Delivery::Waiting(why) => ("waiting", Some(courier::not_yet(why.as_deref(), address))),
+        };
+        let message = message.as_deref().map_or("null".to_owned(), quote);
+        host.event(&format!("{{\"event\":\"remote\",\"state\":\"{state}\",\"message\":{message}}}"));
+    }
+    match delivery {
+        Delivery::Waiting(why) if chat.config.ack == Ack::Remote => {
+            Err(courier::not_acknowledged(why.as_deref(), address))
+        }
+        Delivery::Waiting(why) if !host.json => {
+            host.note(&format!("note: {}", courier::not_yet(why.as_deref(), address)));
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

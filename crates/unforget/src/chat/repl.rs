@@ -15,8 +15,8 @@ use unforget_core::tree::Tree;
 use super::cleanup::Cleanup;
 use super::slash::{self, After};
 use super::terminal::Terminal;
-use super::{Chat, TurnEnd, banner, drive};
-use crate::config::Titles;
+use super::{Chat, Delivery, GRACE, Hurried, TurnEnd, banner, courier, drive};
+use crate::config::{Ack, Titles};
 use crate::editor::{self, Completions, Editor};
 use crate::failure::{Outcome, Result};
 use crate::{home, screen};
@@ -26,6 +26,10 @@ const COMPLETED: usize = 500;
 
 pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
     let open = banner::print(chat)?;
+    if let Some((courier, parcel)) = &chat.courier {
+        courier.claim(parcel);
+        courier.block_on(courier.wait_for_claim(GRACE));
+    }
     let mut editor = Editor::open(home::history_file())?;
     if open.pending > 0 {
         let plural = if open.pending == 1 { "A tool call waits" } else { "Tool calls wait" };
@@ -42,6 +46,9 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
         if let Some(news) = cleanup.news() {
             chat.context.tell(&news)?;
         }
+        while let Some(news) = chat.courier.as_mut().and_then(|(courier, _)| courier.news()) {
+            chat.context.tell(&format!("note: {news}"))?;
+        }
         let completions = completions(chat);
         let prompt = prompt(chat);
         let line = match editor.read(&prompt, &completions)? {
@@ -53,6 +60,7 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
             }
             editor::Input::End => break,
         };
+        chat.expect()?;
         let after = match editor::split(&line) {
             Some((command, argument)) => slash::run(chat, &mut editor, &command, argument)?,
             None => match editor::text(&line).trim() {
@@ -79,12 +87,14 @@ pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
     let mut terminal = Terminal::new(asks.then_some(editor), &mut chat.allowed, abort.clone(), &chat.busy);
     let running = chat.busy.begin();
-    let ended = drive(&chat.runtime, &mut chat.session, input, &agent, &chat.tools, &mut terminal, &abort);
+    let mut host = Hurried { host: &mut terminal, courier: chat.courier.as_ref() };
+    let ended = drive(&chat.runtime, &mut chat.session, input, &agent, &chat.tools, &mut host, &abort);
     drop(running);
     terminal.end_speech();
     if let Some(error) = terminal.broken.take() {
         return Err(error.into());
     }
+    let told = tell_delivery(chat);
     let ended = match ended {
         Ok(TurnEnd::Ended(ended)) => ended,
         Ok(TurnEnd::Quit(_)) => return Ok(After::Quit),
@@ -110,10 +120,27 @@ pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -
         }
     }
     drop(out);
+    told?;
     if ended.state == State::Done && chat.config.titles == Titles::Model {
         improve_title(chat)?;
     }
     Ok(After::GoOn)
+}
+
+/// Says whether the words are where they should be; nothing if they are.
+fn tell_delivery(chat: &Chat<'_>) -> Result<()> {
+    let Delivery::Waiting(why) = chat.deliver(GRACE)? else { return Ok(()) };
+    let Some((courier, _)) = &chat.courier else { return Ok(()) };
+    let address = &courier.place().address;
+    if chat.config.ack == Ack::Remote {
+        courier::not_acknowledged(why.as_deref(), address).tell()?;
+    } else {
+        let yellow = anstyle::AnsiColor::Yellow.on_default();
+        let told = courier::not_yet(why.as_deref(), address);
+        let told = screen::safe(&told);
+        writeln!(anstream::stdout(), "  {yellow}[{told}]{yellow:#}")?;
+    }
+    Ok(())
 }
 
 /// Asks the model for a title after the first turn.
@@ -130,10 +157,10 @@ fn improve_title(chat: &mut Chat<'_>) -> Result<()> {
 
 fn prompt(chat: &Chat<'_>) -> String {
     let key = screen::fit(&screen::one_line(&chat.session.key().to_string()), 40);
-    match &chat.label {
-        Some(label) => format!("[{key} {}] > ", screen::fit(&screen::one_line(label), 20)),
-        None => format!("[{key}] > "),
-    }
+    let label = chat.label.as_ref().map(|label| format!(" {}", screen::fit(&screen::one_line(label), 20)));
+    let is_there = chat.courier.as_ref().is_none_or(|(courier, _)| courier.is_done());
+    let not_yet = if is_there { "" } else { ", not yet there" };
+    format!("[{key}{}{not_yet}] > ", label.unwrap_or_default())
 }
 
 fn completions(chat: &Chat<'_>) -> Completions {

@@ -13,7 +13,7 @@ use unforget_core::listing::Ask;
 use unforget_core::record::{Body, Draft};
 
 use super::terminal::Terminal;
-use super::{Chat, banner, bar, beside, model, repl};
+use super::{Chat, Delivery, banner, bar, beside, model, repl};
 use crate::commands::sessions::Shown;
 use crate::commands::{conversation, gc, search, sessions, trash};
 use crate::editor::{self, Editor};
@@ -57,6 +57,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("model", "[name]  show or change the model"),
     ("delete", "<session>  move a conversation to the trash"),
     ("undelete", "[session]  bring it back"),
+    ("remote", "where this conversation is copied to, and whether all is there"),
     ("tools", "what the model can do, and what it may do unasked"),
     ("list", "the same as /sessions"),
     ("quit", "leave (also quit, exit, Ctrl-D)"),
@@ -124,6 +125,7 @@ fn dispatch(chat: &mut Chat<'_>, editor: &mut Editor, command: &str, argument: &
         "model" => change_model(chat, argument)?,
         "delete" => delete(chat, argument)?,
         "undelete" => undelete(chat, argument)?,
+        "remote" => remote(chat)?,
         "tools" => tools(chat)?,
         other => {
             let failure = Failure::usage(format!("unknown command: /{}", screen::one_line(other)));
@@ -424,6 +426,25 @@ fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
         Some(note) => say(&screen::one_line(&format!("({note})"))),
         None => Ok(()),
     }
+}
+
+/// Says how it stands with the remote.
+fn remote(chat: &Chat<'_>) -> Result<()> {
+    let Some((courier, _)) = &chat.courier else {
+        return Err(Failure::usage("this conversation is copied nowhere")
+            .hint("`unforget chat --remote URL`, or once and for all `unforget config set remote URL`"));
+    };
+    let address = &courier.place().address;
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "  Copied to {}", screen::safe(&address.to_string()))?;
+    match chat.deliver(super::GRACE)? {
+        Delivery::There => writeln!(out, "  Everything is there.")?,
+        Delivery::Waiting(why) => {
+            let told = super::courier::not_yet(why.as_deref(), address);
+            writeln!(out, "  {}{}", told[..1].to_uppercase(), screen::safe(&told[1..]))?;
+        }
+    }
+    Ok(())
 }
 
 fn tools(chat: &Chat<'_>) -> Result<()> {

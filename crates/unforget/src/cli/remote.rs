@@ -100,6 +100,9 @@ pub(crate) struct Copy {
     /// The other remote
     #[arg(value_name = "URL")]
     pub(crate) to: String,
+    /// Seal it there with the key in this file [default: the key that it is sealed with here]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to_key_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) there: There,
 }

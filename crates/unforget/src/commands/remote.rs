@@ -12,14 +12,16 @@ use unforget_core::encode;
 use unforget_core::key::Key as SessionKey;
 use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Medium as _, Os, create_durable, read_small};
+use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::Entry;
-use unforget_remote::sync::{self, Bookmarks, Native, Outbox};
-use unforget_remote::{Address, Key, Remote, Stream};
+use unforget_core::store::{Entry, Store};
+use unforget_core::summary;
+use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
+use unforget_remote::{Address, Key, Observed, Remote, Stream};
 
 use crate::cli::{self, RemoteCommand};
 use crate::commands::{Context, split_path};
-use crate::config::{self, file, flags::Flags};
+use crate::config::{self, Config, file, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
 
 pub(crate) mod carry;
@@ -32,12 +34,12 @@ const MAX_KEY_FILE: u64 = 4096;
 #[cfg(feature = "agentcore")]
 const AGENTCORE_FILE: &str = ".bedrock_agentcore.yaml";
 #[cfg(feature = "agentcore")]
-const MAX_AGENTCORE_FILE: u64 = 1 << 20;
+const MAX_AWS_FILE: u64 = 1 << 20;
 
 /// A remote that is open, and what is known of it here.
 pub(crate) struct Place {
     pub(crate) address: Address,
-    pub(crate) remote: Box<dyn Remote>,
+    pub(crate) remote: Observed,
     pub(crate) tenant: String,
     /// What seals and opens lines.
     pub(crate) key: Option<Key>,
@@ -64,13 +66,17 @@ pub(crate) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 impl Place {
     /// Opens the remote that is named, or set.
     pub(crate) fn open(context: &Context, there: &cli::There) -> Result<Self> {
-        let config = config::load(&Flags::default())?;
-        let url = there.url.clone().or_else(|| config.remote.as_ref().map(|url| url.expose_secret().to_owned()));
-        let url = url.ok_or_else(|| {
+        Self::find(context, there, &config::load(&Flags::default())?)?.ok_or_else(|| {
             Failure::usage("no remote is named")
                 .hint("`--remote URL`, UNFORGET_REMOTE, or once and for all `unforget config set remote URL`")
                 .hint("an URL is file:///directory, postgres://user@host/database, s3://bucket/prefix or agentcore://memory-id")
-        })?;
+        })
+    }
+
+    /// The same; none if no remote is named or set.
+    pub(crate) fn find(context: &Context, there: &cli::There, config: &Config) -> Result<Option<Self>> {
+        let url = there.url.clone().or_else(|| config.remote.as_ref().map(|url| url.expose_secret().to_owned()));
+        let Some(url) = url else { return Ok(None) };
         let address = Address::parse(&url)?;
         let key_file = there.key_file.clone().or_else(|| config.remote_key.clone());
         let key = match (key_file, there.encrypt) {
@@ -80,25 +86,25 @@ impl Place {
             }
             (None, false) => None,
         };
-        let remote = open(&address, key.clone())?;
-        let tenant = there.tenant.clone().unwrap_or(config.tenant);
+        let remote = Observed::new(open(&address, key.clone())?);
+        let tenant = there.tenant.clone().unwrap_or_else(|| config.tenant.clone());
         let medium = context.store.medium().clone();
         // What one tenant has there, another has not.
         let name = format!("{}-{}", address.name(), &encode::sha256_hex(tenant.as_bytes())[..8]);
-        Ok(Self {
+        Ok(Some(Self {
             bookmarks: Bookmarks::new(medium.clone(), &name),
             outbox: Outbox::new(medium, &name),
             tenant,
             key,
             remote,
             address,
-        })
+        }))
     }
 
     /// What a session of an agent is called there.
-    pub(crate) fn stream(&self, dir: &AgentDir, id: &SessionId) -> Result<Stream> {
+    pub(crate) fn stream(&self, dir: &AgentDir, id: &SessionId) -> unforget_remote::Result<Stream> {
         let agent = dir.agent().unwrap_or_else(|| dir.as_str().to_owned());
-        Ok(Stream::new(&self.tenant, &agent, id.as_str())?)
+        Stream::new(&self.tenant, &agent, id.as_str())
     }
 
     /// A session as it is here, and what it is called there.
@@ -123,7 +129,7 @@ impl Place {
             return Err(found);
         }
         let Ok(key) = name.parse::<SessionKey>() else { return Err(found) };
-        match sync::find_by_key(self.remote.as_ref(), &self.tenant, &key).await? {
+        match sync::find_by_key(&self.remote, &self.tenant, &key).await? {
             Some(pointer) => {
                 let dir = AgentDir::of(key.agent());
                 let stream = self.stream(&dir, &pointer.session)?;
@@ -131,6 +137,27 @@ impl Place {
             }
             None => Err(found),
         }
+    }
+
+    /// Leads the key of a session that is here and there to it.
+    pub(crate) async fn lead(&self, store: &Store, dir: &AgentDir, id: &SessionId) -> unforget_remote::Result<()> {
+        let reader = LogReader::open(store.medium().as_ref(), &dir.transcript(id))?;
+        let (row, _) = summary::summarise(&reader, id.as_str())?;
+        self.lead_row(id, row.key.as_deref(), row.created_ms).await
+    }
+
+    /// The same, of one whose row is known.
+    pub(crate) async fn lead_row(
+        &self,
+        id: &SessionId,
+        key: Option<&str>,
+        created_ms: Option<i64>,
+    ) -> unforget_remote::Result<()> {
+        if let (Some(key), Some(created_ms)) = (key.and_then(|key| key.parse::<SessionKey>().ok()), created_ms) {
+            let to = Pointer { session: id.clone(), created_ms };
+            sync::point(&self.remote, &self.tenant, &key, &to).await?;
+        }
+        Ok(())
     }
 
     /// The main streams of all sessions that are there.
@@ -205,12 +232,18 @@ fn s3(_: &str, _: &str, _: Option<Key>) -> Result<Box<dyn Remote>> {
 
 #[cfg(feature = "agentcore")]
 fn agentcore(memory: Option<&str>, key: Option<Key>) -> Result<Box<dyn Remote>> {
-    use unforget_remote::agentcore::{AgentCore, Settings};
+    use unforget_remote::agentcore::{AgentCore, Settings, Texts};
     let environment: std::collections::HashMap<String, String> = std::env::vars().collect();
     let home = environment.get("HOME").map(std::path::PathBuf::from);
-    let yaml = read_small(&Os::new("."), Path::new(AGENTCORE_FILE), MAX_AGENTCORE_FILE).ok();
-    let yaml = yaml.and_then(|bytes| String::from_utf8(bytes).ok());
-    let settings = Settings::find(memory, environment, home, yaml.as_deref())?;
+    let text = |path: &Path| {
+        let (folder, name) = split_path(path);
+        read_small(&Os::new(folder), &name, MAX_AWS_FILE).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+    };
+    let deployment = text(Path::new(AGENTCORE_FILE));
+    let config = environment.get("AWS_CONFIG_FILE").map(std::path::PathBuf::from);
+    let config = config.or_else(|| home.as_ref().map(|home| home.join(".aws/config"))).and_then(|path| text(&path));
+    let texts = Texts { deployment: deployment.as_deref(), config: config.as_deref() };
+    let settings = Settings::find(memory, environment, home, texts)?;
     Ok(Box::new(AgentCore::new(&settings)?.remote().sealed(key)))
 }
 

@@ -67,7 +67,9 @@ pub(crate) fn run(context: &Context, args: &Search) -> Result<Outcome> {
         writeln!(out, "\n{what}{}{command}", if fits { " " } else { "\n  " })?;
     }
     drop(out);
-    learn(context);
+    if !args.scan {
+        learn(context);
+    }
     Ok(if answer.hits.is_empty() { Outcome::Nothing } else { Outcome::Done })
 }
 

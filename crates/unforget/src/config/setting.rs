@@ -95,7 +95,7 @@ const fn setting(
 
 /// Everything that can be set.
 #[rustfmt::skip]
-pub(crate) static SETTINGS: [Setting; 21] = [
+pub(crate) static SETTINGS: [Setting; 22] = [
     setting("model", Kind::Text, ["--model", "MODEL_ID"], Some("claude-sonnet-4-5"), "The model that answers"),
     setting("base_url", Kind::Address, ["--base-url", "ANTHROPIC_BASE_URL"], Some("https://api.anthropic.com"), "Where the API is"),
     setting("api_key", Kind::Secret, ["", "ANTHROPIC_API_KEY"], None, "The API's key; better in the environment than in the file, and never printed"),
@@ -112,9 +112,10 @@ pub(crate) static SETTINGS: [Setting; 21] = [
     setting("titles", Kind::Choice(&["local", "model"]), ["--titles", "UNFORGET_TITLES"], Some("local"), "Who makes titles: this program (`local`) or the `model`"),
     setting("max_steps", Kind::Number(1, 10_000), ["--max-steps", "UNFORGET_MAX_STEPS"], Some("100"), "How often tools may run in one turn"),
     setting("tool_output", Kind::Number(256, 16_777_216), ["--tool-output", "UNFORGET_TOOL_OUTPUT"], Some("16384"), "How much of a tool's output the model sees, in bytes"),
-    setting("remote", Kind::Secret, ["", "UNFORGET_REMOTE"], None, "Where `push`, `pull`, `sync` and `remote` copy sessions to and from; may hold a password, and is never printed"),
+    setting("remote", Kind::Secret, ["", "UNFORGET_REMOTE"], None, "Where the chat, `push`, `pull`, `sync` and `remote` copy sessions to and from; may hold a password, and is never printed"),
     setting("tenant", Kind::Text, ["", "UNFORGET_TENANT"], Some("default"), "Whose sessions they are there"),
     setting("remote_key", Kind::Path, ["", "UNFORGET_REMOTE_KEY"], None, "A file with the key that seals what is copied there (64 hexadecimal digits)"),
+    setting("ack", Kind::Choice(&["local", "remote"]), ["--ack", "UNFORGET_ACK"], Some("local"), "When a turn counts as saved: on this disk (`local`), or when the remote has it, too (`remote`)"),
     setting("retention", Kind::Retention, ["", ""], None, "How long sessions and the trash are kept, by key; nothing expires without it"),
     setting("prices", Kind::Prices, ["", ""], None, "What tokens cost, for models that are not built in or cost something else"),
 ];

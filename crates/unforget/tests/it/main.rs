@@ -11,6 +11,8 @@
 mod branches;
 mod commands;
 mod config;
+#[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]
+mod elsewhere;
 mod errors;
 mod export;
 mod files;

@@ -152,4 +152,13 @@ fn a_copy_of_what_is_sealed_is_sealed() {
     let open = machines.run(two, &["pull", &id, "--remote", &elsewhere]);
     assert!(open.err.contains("sealed with a key"), "{open:?}");
     machines.ok(two, &["pull", &id, "--remote", &elsewhere, "--key-file", key]);
+    // Or with another key, for others.
+    let theirs = one.write("theirs.key", format!("{}\n", "ab".repeat(32)));
+    let theirs = theirs.to_str().unwrap();
+    let third = format!("file://{}", one.path("third").display());
+    std::fs::create_dir(one.path("third")).unwrap();
+    machines.ok(one, &["remote", "copy", &third, "--key-file", key, "--to-key-file", theirs]);
+    let wrong = machines.run(two, &["remote", "verify", "--remote", &third, "--key-file", key]);
+    assert!(wrong.err.contains("another key"), "{wrong:?}");
+    machines.ok(two, &["remote", "verify", "--remote", &third, "--key-file", theirs]);
 }

@@ -6,8 +6,8 @@ use unforget_core::frontier::Frontier;
 use unforget_remote::postgres::{Limits, Postgres};
 use unforget_remote::{Error, Remote as _, conformance};
 
-use super::server::{Kind, Server, shared};
 use super::{bare, client, lines, open, stream};
+use unforget_testkit::servers::postgres::{Kind, Server, shared};
 
 /// Puts a question that a new session would begin with.
 async fn ask(url: &str) -> Error {
@@ -62,7 +62,7 @@ async fn a_database_that_is_not_there_is_a_refusal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn r02_a_server_that_is_down_could_not_be_asked() {
     let empty = tempfile::tempdir().unwrap();
-    let error = ask(&super::server::url(empty.path(), 5432, "postgres", "schema=any")).await;
+    let error = ask(&unforget_testkit::servers::postgres::url(empty.path(), 5432, "postgres", "schema=any")).await;
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     // Nobody listens at a port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use unforget_core::frontier::Frontier;
 use unforget_remote::{Error, Remote as _, conformance};
 
-use super::server::{Kind, Server, pooled_url, shared};
 use super::{TABLES, bare, client, count, large, lines, open, stream};
+use unforget_testkit::servers::postgres::{Kind, Server, pooled_url, shared};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_machines_make_the_tables_at_once() {

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use unforget_core::index::Place as Shelf;
 use unforget_core::json::quote;
-use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::Entry;
-use unforget_remote::sync::{self, Link, Local as _, Native, Pointer};
-use unforget_remote::{Error, Stream};
+use unforget_remote::sync::{self, Link, Local as _, Native};
+use unforget_remote::{Counts, Error, Remote as _, Stream};
 
 use super::{Place, wait};
 use crate::cli;
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
+use crate::progress::Progress;
 
 pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
     let place = Place::open(context, &args.there)?;
@@ -48,26 +48,24 @@ fn whole(context: &Context, name: &str) -> Result<Entry> {
 
 /// Sends a session, and leads its key to it.
 async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream, entry: &Entry) -> Result<Carried> {
-    let link = Link { local, remote: place.remote.as_ref(), stream, bookmarks: &place.bookmarks };
+    let link = Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks };
     let now_ms = context.store.source().now_ms();
-    let pushed = sync::save(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+    let progress = Progress::bytes("sending");
+    let pushed = sync::save(&link, &place.outbox, now_ms, &mut |at| progress.at(at.bytes, at.of_bytes)).await?;
+    drop(progress);
     if pushed.lines == 0
         && let Err(Error::NotFound { what }) = place.remote.frontier(stream).await
     {
         // What is remembered of a remote is no proof that it is still there.
         return Err(Error::Deleted { what }.into());
     }
-    point(place, local.id(), entry).await?;
-    Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
-}
-
-async fn point(place: &Place, id: &SessionId, entry: &Entry) -> Result<()> {
-    let key: Option<Key> = entry.row.key.as_deref().and_then(|key| key.parse().ok());
-    if let (Some(key), Some(created_ms)) = (key, entry.row.created_ms) {
-        let to = Pointer { session: id.clone(), created_ms };
-        sync::point(place.remote.as_ref(), &place.tenant, &key, &to).await?;
+    place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await?;
+    if pushed.lines > 0
+        && let Err(error) = place.remote.compact(stream).await
+    {
+        tracing::debug!(%stream, %error, "not put together");
     }
-    Ok(())
+    Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
 }
 
 pub(crate) fn pull(context: &Context, args: &cli::Pull) -> Result<Outcome> {
@@ -98,9 +96,12 @@ fn local_of(context: &Context, stream: &Stream) -> Option<Native> {
 }
 
 async fn fetch(context: &Context, place: &Place, local: &Native, stream: &Stream, args: &cli::Pull) -> Result<Carried> {
-    let link = Link { local, remote: place.remote.as_ref(), stream, bookmarks: &place.bookmarks };
+    let link = Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks };
     let now_ms = context.store.source().now_ms();
-    match sync::pull(&link, &mut |_| {}).await {
+    let progress = Progress::bytes("fetching");
+    let pulled = sync::pull(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
+    drop(progress);
+    match pulled {
         Ok(pulled) => {
             Ok(Carried { sent: 0, came: pulled.lines, lines: pulled.at.lines, missing: pulled.missing.len() })
         }
@@ -155,13 +156,14 @@ async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Res
     for entry in &here {
         let (local, stream) = place.of_entry(context, entry)?;
         there.remove(&stream);
-        let link = Link { local: &local, remote: place.remote.as_ref(), stream: &stream, bookmarks: &place.bookmarks };
+        let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
         let outcome = match sync::sync(&link, &mut |_| {}).await {
             Ok(synced) => {
                 let (sent, at) = synced.pushed.as_ref().map_or((0, None), |pushed| (pushed.lines, Some(pushed.at)));
                 let (came, end) = synced.pulled.as_ref().map_or((0, None), |pulled| (pulled.lines, Some(pulled.at)));
                 let lines = at.or(end).map_or(0, |at| at.lines);
-                point(place, local.id(), entry).await.map(|()| Carried { sent, came, lines, missing: 0 })
+                let led = place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await;
+                led.map(|()| Carried { sent, came, lines, missing: 0 }).map_err(Failure::from)
             }
             Err(error) => Err(error.into()),
         };
@@ -169,7 +171,7 @@ async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Res
     }
     for stream in there {
         let Some(local) = local_of(context, &stream) else { continue };
-        let link = Link { local: &local, remote: place.remote.as_ref(), stream: &stream, bookmarks: &place.bookmarks };
+        let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
         // One that was deleted here on purpose is not brought back by the way.
         if context.find(Shelf::Trash, stream.session()).is_ok() {
             continue;
@@ -255,7 +257,17 @@ impl<'c> Told<'c> {
         if let Some(failure) = self.failed {
             return Err(failure);
         }
-        if !self.context.json {
+        if self.context.json {
+            let Counts { operations, failures, bytes_sent, bytes_read, micros, .. } =
+                self.place.remote.metrics().counts();
+            writeln!(
+                anstream::stdout().lock(),
+                "{{\"total\":{{\"sessions\":{},\"lines\":{},\"operations\":{operations},\"failures\":{failures},\"bytes_sent\":{bytes_sent},\"bytes_fetched\":{bytes_read},\"ms\":{}}}}}",
+                self.sessions,
+                self.moved,
+                micros / 1000
+            )?;
+        } else {
             let (moved, address) = (self.moved, &self.place.address);
             let sessions =
                 if self.sessions == 1 { "1 session".to_owned() } else { format!("{} sessions", self.sessions) };

@@ -52,7 +52,7 @@ pub(super) fn stat(context: &Context, args: &cli::Streams) -> Result<Outcome> {
         for name in &args.names {
             let (_, stream) = place.named(context, name).await?;
             let frontier = place.remote.frontier(&stream).await?;
-            let lease = unforget_remote::lease::look(place.remote.as_ref(), &stream).await?;
+            let lease = unforget_remote::lease::look(&place.remote, &stream).await?;
             if context.json {
                 writeln!(out, "{}", described(&stream, &frontier))?;
                 continue;
@@ -61,8 +61,9 @@ pub(super) fn stat(context: &Context, args: &cli::Streams) -> Result<Outcome> {
             writeln!(out, "lines    {}", frontier.lines)?;
             writeln!(out, "bytes    {}", frontier.bytes)?;
             writeln!(out, "digest   {}", frontier.hex())?;
-            if let Some(claim) = lease {
-                writeln!(out, "lease    {}", crate::screen::one_line(&claim.holder))?;
+            if let Some(claim) = lease.filter(|claim| claim.until_ms > context.store.source().now_ms()) {
+                let until = crate::screen::time(claim.until_ms);
+                writeln!(out, "lease    {} until {until}", crate::screen::one_line(&claim.holder))?;
             }
         }
         Ok(Outcome::Done)
@@ -131,7 +132,7 @@ pub(super) fn verify(context: &Context, there: &cli::There) -> Result<Outcome> {
         let mut out = anstream::stdout().lock();
         for stream in place.streams().await? {
             progress.step();
-            match each_page(place.remote.as_ref(), &stream, 0, async |_| Ok(())).await {
+            match each_page(&place.remote, &stream, 0, async |_| Ok(())).await {
                 Ok(end) => (streams, lines) = (streams + 1, lines + end.lines),
                 Err(failure) => {
                     damaged += 1;
@@ -161,7 +162,11 @@ pub(super) fn copy(context: &Context, args: &cli::Copy) -> Result<Outcome> {
         return Err(Failure::usage("these are one and the same remote"));
     }
     // What was sealed there must not lie open elsewhere.
-    let to = open(&target, place.key.clone())?;
+    let key = match &args.to_key_file {
+        Some(path) => Some(super::key(path, false)?),
+        None => place.key.clone(),
+    };
+    let to = open(&target, key)?;
     wait(async {
         let progress = Progress::new("copying streams");
         let (mut streams, mut lines) = (0_u64, 0_u64);
@@ -176,7 +181,7 @@ pub(super) fn copy(context: &Context, args: &cli::Copy) -> Result<Outcome> {
                 Err(error) => return Err(error.into()),
             };
             let from = at;
-            each_page(place.remote.as_ref(), stream, from.lines, async |page: Page| {
+            each_page(&place.remote, stream, from.lines, async |page: Page| {
                 if page.before != at {
                     return Err(Error::Diverged { at: from.lines, local: page.before, remote: at }.into());
                 }

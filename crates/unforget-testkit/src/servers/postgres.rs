@@ -30,7 +30,7 @@ kill -9 $!
 
 /// What is so about a server beyond the usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Fast, and not safe from a power cut.
     Usual,
     /// As safe as one in earnest.
@@ -41,21 +41,21 @@ pub(crate) enum Kind {
 
 /// A server, with its directory.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     programs: PathBuf,
-    pub(crate) dir: PathBuf,
-    pub(crate) port: u16,
+    pub dir: PathBuf,
+    pub port: u16,
     _guards: Vec<Child>,
 }
 
 /// The server that most tests share.
-pub(crate) fn shared() -> &'static Server {
+pub fn shared() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| Server::start(Kind::Usual))
 }
 
 impl Server {
-    pub(crate) fn start(kind: Kind) -> Self {
+    pub fn start(kind: Kind) -> Self {
         let programs = programs();
         // Of the server's owner, who also removes it.
         let made = run(as_owner(Path::new("mktemp")).args(["-d", "/tmp/unforget-pg-XXXXXX"]));
@@ -87,17 +87,17 @@ impl Server {
     }
 
     /// The URL of a schema.
-    pub(crate) fn url(&self, schema: &str) -> String {
+    pub fn url(&self, schema: &str) -> String {
         self.url_as("postgres", &format!("schema={schema}"))
     }
 
     /// The URL for somebody, with options.
-    pub(crate) fn url_as(&self, user: &str, options: &str) -> String {
+    pub fn url_as(&self, user: &str, options: &str) -> String {
         url(&self.dir, self.port, user, options)
     }
 
     /// Kills the server and everything that belongs to it, as a power cut would.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         let said = std::fs::read_to_string(self.dir.join("data/postmaster.pid")).unwrap();
         let main = said.lines().next().unwrap().to_owned();
         let children = std::fs::read_to_string(format!("/proc/{main}/task/{main}/children")).unwrap_or_default();
@@ -108,7 +108,7 @@ impl Server {
     }
 
     /// Starts it again after it was killed.
-    pub(crate) fn revive(&self) {
+    pub fn revive(&self) {
         for _ in 0..STARTS {
             let mut command = as_owner(&self.programs.join("pg_ctl"));
             command.arg("-D").arg(self.dir.join("data")).args(["-w", "-t", "120", "-l"]).arg(self.dir.join("log"));
@@ -121,7 +121,7 @@ impl Server {
 }
 
 /// A pooler in transaction mode before the shared server.
-pub(crate) fn pooler() -> PathBuf {
+pub fn pooler() -> PathBuf {
     static POOLER: OnceLock<(PathBuf, Child)> = OnceLock::new();
     let (dir, _) = POOLER.get_or_init(|| {
         let server = shared();
@@ -147,12 +147,12 @@ pub(crate) fn pooler() -> PathBuf {
 }
 
 /// The URL of a schema through the pooler.
-pub(crate) fn pooled_url(schema: &str) -> String {
+pub fn pooled_url(schema: &str) -> String {
     url(&pooler(), POOLER_PORT, "postgres", &format!("schema={schema}"))
 }
 
 /// The URL of a socket in a directory.
-pub(crate) fn url(dir: &Path, port: u16, user: &str, options: &str) -> String {
+pub fn url(dir: &Path, port: u16, user: &str, options: &str) -> String {
     let host = dir.display().to_string().replace('/', "%2F");
     format!("postgres://{user}@{host}:{port}/postgres?{options}")
 }
