@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unforget_agent::guard::Agent;
 use unforget_agent::host::{Answer, Host, Notice};
@@ -116,7 +117,7 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     let session = open(context, args, &config.key, courier.as_ref())?;
     let mut chat = Chat::new(context, config, session)?;
     if let Some(courier) = courier {
-        let parcel = chat.parcel(courier.place())?;
+        let parcel = chat.parcel(courier.place(), &chat.session)?;
         chat.courier = Some((courier, parcel));
     }
     let outcome = match prompt {
@@ -126,13 +127,15 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
             repl::run(&mut chat)
         }
     };
+    // Also what was written before something went wrong.
+    chat.turned();
     drop(chat.caretaker.take());
     let courier = chat.courier.take();
     context.close(chat.session);
-    if let Some((courier, _)) = courier {
+    if let Some((courier, parcel)) = courier {
         let address = courier.place().address.clone();
         // In a script the answer has told it already.
-        if let (Delivery::Waiting(why), None) = (courier.finish(GOODBYE), &args.prompt) {
+        if let (Delivery::Waiting(why), None) = (courier.finish(&parcel, GOODBYE), &args.prompt) {
             context.tell(&format!("note: {}", courier::not_yet(why.as_deref(), &address)))?;
         }
     }
@@ -208,13 +211,14 @@ impl<'a> Chat<'a> {
         .labelled()
     }
 
-    /// The session, as it is sent to a remote.
-    fn parcel(&self, place: &Place) -> Result<Arc<Parcel>> {
-        let (key, id) = (self.session.key().clone(), self.session.id());
+    /// A session, as it is sent to a remote.
+    fn parcel(&self, place: &Place, session: &Session) -> Result<Arc<Parcel>> {
+        let (key, id) = (session.key().clone(), session.id());
         let dir = AgentDir::of(key.agent());
         let local = Native::new(&self.context.store, &dir, id);
-        let created_ms = self.row()?.created_ms.unwrap_or_default();
-        Ok(Arc::new(Parcel { local, stream: place.stream(&dir, id)?, key, created_ms }))
+        let (row, _) = summary::summarise(&session.reader()?, id.as_str())?;
+        let (stream, created_ms) = (place.stream(&dir, id)?, row.created_ms.unwrap_or_default());
+        Ok(Arc::new(Parcel { local, stream, key, created_ms, standing: watch::Sender::default() }))
     }
 
     /// Says that something is about to be written.
@@ -231,7 +235,7 @@ impl<'a> Chat<'a> {
             let mut interrupt = signal(SignalKind::interrupt())?;
             Ok(tokio::select! {
                 biased;
-                delivery = courier.wait(longest) => delivery,
+                delivery = courier.wait(parcel, longest) => delivery,
                 _ = interrupt.recv() => Delivery::Waiting(Some("it was not waited for".to_owned())),
             })
         })
@@ -265,15 +269,21 @@ impl<'a> Chat<'a> {
     /// Goes on in another session.
     fn take_up(&mut self, session: Session) -> Result<()> {
         self.turned();
+        let (row, _) = summary::summarise(&session.reader()?, session.id().as_str())?;
+        let parcel = match &self.courier {
+            Some((courier, _)) => {
+                let parcel = self.parcel(courier.place(), &session)?;
+                courier.take_up(&parcel, row.turns > 0)?;
+                Some(parcel)
+            }
+            None => None,
+        };
         self.context.close(std::mem::replace(&mut self.session, session));
-        self.label = self.row()?.label;
-        if let Some((courier, _)) = self.courier.take() {
-            let parcel = self.parcel(courier.place())?;
-            courier.claim(&parcel);
-            self.courier = Some((courier, parcel));
-            self.expect()?;
+        self.label = row.label;
+        if let (Some((_, current)), Some(parcel)) = (&mut self.courier, parcel) {
+            *current = parcel;
         }
-        Ok(())
+        self.expect()
     }
 }
 

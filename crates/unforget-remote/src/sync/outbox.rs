@@ -53,16 +53,16 @@ impl Outbox {
         Self { medium, remote: remote.to_owned() }
     }
 
-    /// Says, durably, that the remote may lack something of a session.
-    pub fn add(&self, dir: &AgentDir, id: &SessionId, now_ms: i64) -> Result<()> {
+    /// Says, durably, that the remote may lack something of a session; `false` if that was known.
+    pub fn add(&self, dir: &AgentDir, id: &SessionId, now_ms: i64) -> Result<bool> {
         let path = dir.waiting(&self.remote, id);
         if self.medium.stat(&path).is_ok() {
-            return Ok(());
+            return Ok(false);
         }
         self.medium.create_dir(parent(&path)).map_err(|source| failed("create", parent(&path), source))?;
         let mark = format!("{{\"since\":\"{}\"}}\n", stamp::rfc3339(now_ms));
         let published = publish_durable(self.medium.as_ref(), &path, mark.as_bytes());
-        published.map(drop).map_err(|source| failed("write", &path, source))
+        published.map_err(|source| failed("write", &path, source))
     }
 
     /// Says that the remote has everything of a session.
@@ -81,7 +81,7 @@ impl Outbox {
         // Who wrote and marked between the push and the removal would be forgotten. A tail without its line feed is no line yet.
         let Some(reader) = local::open(link.local)? else { return Ok(()) };
         match reader.len() > pushed.at.bytes {
-            true => self.add(dir, id, now_ms),
+            true => self.add(dir, id, now_ms).map(drop),
             false => Ok(()),
         }
     }

@@ -40,7 +40,14 @@ pub(super) async fn fetch(context: &Context, place: &Place, args: &cli::Chat, ke
         },
     };
     catch_up(context, place, &local, &stream).await?;
-    Ok(context.store.entry(local.id())?)
+    if let Some(entry) = context.store.entry(local.id())? {
+        return Ok(Some(entry));
+    }
+    // The key leads to a session that was deleted there: what is here goes on, as it is there.
+    let Some(entry) = context.catalog.last_used(key, &mut |_, _| {})?.value else { return Ok(None) };
+    let (local, stream) = place.of_entry(context, &entry)?;
+    catch_up(context, place, &local, &stream).await?;
+    Ok(Some(entry))
 }
 
 /// What is known of the session of a key.

@@ -26,9 +26,13 @@ const COMPLETED: usize = 500;
 
 pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
     let open = banner::print(chat)?;
+    let has_words = chat.row()?.turns > 0;
     if let Some((courier, parcel)) = &chat.courier {
-        courier.claim(parcel);
-        courier.block_on(courier.wait_for_claim(GRACE));
+        courier.take_up(parcel, has_words)?;
+        courier.block_on(async {
+            courier.wait_for_claim(GRACE).await;
+            courier.wait(parcel, Some(GRACE)).await
+        });
     }
     let mut editor = Editor::open(home::history_file())?;
     if open.pending > 0 {
@@ -60,7 +64,11 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
             }
             editor::Input::End => break,
         };
-        chat.expect()?;
+        if let Err(failure) = chat.expect() {
+            // Nothing is written that nobody would send.
+            failure.tell()?;
+            continue;
+        }
         let after = match editor::split(&line) {
             Some((command, argument)) => slash::run(chat, &mut editor, &command, argument)?,
             None => match editor::text(&line).trim() {
@@ -82,6 +90,7 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
 
 /// Runs a turn and shows it. A turn that failed is told, and the conversation goes on.
 pub(crate) fn turn(chat: &mut Chat<'_>, editor: &mut Editor, input: Input<'_>) -> Result<After> {
+    chat.expect()?;
     let abort = CancellationToken::new();
     let asks = std::io::stdin().is_terminal();
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
@@ -148,6 +157,7 @@ fn improve_title(chat: &mut Chat<'_>) -> Result<()> {
     if chat.row()?.turns != 1 {
         return Ok(());
     }
+    chat.expect()?;
     let abort = CancellationToken::new();
     let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
     let work = unforget_agent::title::improve(&mut chat.session, &agent, &abort);
@@ -158,7 +168,7 @@ fn improve_title(chat: &mut Chat<'_>) -> Result<()> {
 fn prompt(chat: &Chat<'_>) -> String {
     let key = screen::fit(&screen::one_line(&chat.session.key().to_string()), 40);
     let label = chat.label.as_ref().map(|label| format!(" {}", screen::fit(&screen::one_line(label), 20)));
-    let is_there = chat.courier.as_ref().is_none_or(|(courier, _)| courier.is_done());
+    let is_there = chat.courier.as_ref().is_none_or(|(courier, parcel)| courier.is_done(parcel));
     let not_yet = if is_there { "" } else { ", not yet there" };
     format!("[{key}{}{not_yet}] > ", label.unwrap_or_default())
 }

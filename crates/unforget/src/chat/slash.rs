@@ -430,6 +430,7 @@ fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
 
 /// Says how it stands with the remote.
 fn remote(chat: &Chat<'_>) -> Result<()> {
+    let delivery = chat.deliver(super::GRACE)?;
     let Some((courier, _)) = &chat.courier else {
         return Err(Failure::usage("this conversation is copied nowhere")
             .hint("`unforget chat --remote URL`, or once and for all `unforget config set remote URL`"));
@@ -437,7 +438,11 @@ fn remote(chat: &Chat<'_>) -> Result<()> {
     let address = &courier.place().address;
     let mut out = anstream::stdout().lock();
     writeln!(out, "  Copied to {}", screen::safe(&address.to_string()))?;
-    match chat.deliver(super::GRACE)? {
+    let others = courier.waiting();
+    match delivery {
+        Delivery::There if others > 0 => {
+            writeln!(out, "  This conversation is there; {others} others wait to be sent.")?;
+        }
         Delivery::There => writeln!(out, "  Everything is there.")?,
         Delivery::Waiting(why) => {
             let told = super::courier::not_yet(why.as_deref(), address);

@@ -191,6 +191,11 @@ pub(crate) fn open(address: &Address, key: Option<Key>) -> Result<Box<dyn Remote
     match address {
         Address::Memory => Err(Failure::usage("`memory:` is gone when the program ends; it is for tests")),
         Address::Directory(path) => {
+            // One that is not mounted must not be taken for an empty one, nor made on the wrong disk.
+            if !path.is_dir() {
+                return Err(Failure::new(format!("there is no directory {}", path.display()))
+                    .hint("a remote that is not mounted cannot be asked; if it is new, `mkdir -p` makes it"));
+            }
             let directory = unforget_remote::file::Directory::new(Arc::new(Os::new(path)));
             Ok(Box::new(directory.remote().sealed(key)))
         }

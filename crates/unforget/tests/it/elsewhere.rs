@@ -143,6 +143,13 @@ fn a_turn_is_kept_while_the_remote_is_away_and_goes_out_later() {
     assert!(said.err.contains("saved here, not yet there"), "{said:?}");
     assert!(said.err.contains("going on with what is here"), "{said:?}");
     assert_eq!(waiting(&one), 1);
+    // Looking in and leaving does not make it be there.
+    let mut terminal = one.start(&["chat", "--remote", &url]);
+    terminal.prompt();
+    assert!(terminal.say("/remote").contains("not yet there"), "{}", terminal.text());
+    terminal.begin("/quit");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(waiting(&one), 1);
     // Who wants it to be there is told that it is not.
     let said = one.run(&["chat", "--remote", &url, "--ack", "remote", "-p", "I like herons."]);
     assert_eq!(said.code, 1, "{said:?}");
@@ -228,4 +235,52 @@ fn a_chat_that_was_overtaken_is_told_with_its_next_turn() {
     assert_eq!(said.code, 0, "{said:?}");
     let records: String = two.records().iter().map(ToString::to_string).collect();
     assert!(records.contains("I was faster") && records.contains("this is a pelican"), "{records}");
+}
+
+#[test]
+fn words_from_before_the_remote_are_sent_when_the_chat_is_opened_with_it() {
+    let place = Place::directory();
+    let (one, two) = (place.machine(), place.machine());
+    assert_eq!(one.run(&["chat", "--no-remote", "-p", "a pelican, alone"]).code, 0);
+    let mut terminal = one.start(&["chat", "--remote", &place.url]);
+    terminal.prompt();
+    terminal.begin("/quit");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(waiting(&one), 0);
+    assert_eq!(two.run(&["chat", "--remote", &place.url, "-p", "hello"]).code, 0);
+    assert!(two.records().iter().any(|record| record.to_string().contains("a pelican, alone")));
+}
+
+#[test]
+fn what_one_conversation_waits_for_is_not_forgotten_in_another() {
+    let server = Server::start(Kind::Usual);
+    let url = server.url("others");
+    let one = Scene::offline();
+    let mut terminal = one.start(&["chat", "--remote", &url]);
+    terminal.prompt();
+    terminal.say("hello");
+    server.kill();
+    assert!(terminal.say("a pelican").contains("not yet there"), "{}", terminal.text());
+    terminal.say("/new other");
+    server.revive();
+    terminal.say("a heron");
+    terminal.begin("/quit");
+    assert_eq!(terminal.ends(), 0);
+    // Whatever did not go out by then goes out with the next one.
+    assert_eq!(one.run(&["chat", "--remote", &url, "--key", "main:cli:third", "-p", "hm"]).code, 0);
+    assert_eq!(waiting(&one), 0);
+    let two = Scene::offline();
+    assert_eq!(two.run(&["pull", "--all", "--remote", &url]).code, 0);
+    let said = two.run(&["search", "pelican"]);
+    assert_eq!(said.code, 0, "{said:?}");
+}
+
+#[test]
+fn a_directory_that_is_not_mounted_is_not_an_empty_remote() {
+    let one = Scene::offline();
+    let nowhere = format!("file://{}", one.home.path("not-mounted").display());
+    let said = one.run(&["chat", "--remote", &nowhere, "-p", "hello"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("there is no directory") && said.err.contains("mkdir"), "{said:?}");
+    assert_eq!(one.sessions().len(), 0);
 }

@@ -50,8 +50,9 @@ fn whole(context: &Context, name: &str) -> Result<Entry> {
 async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream, entry: &Entry) -> Result<Carried> {
     let link = Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks };
     let now_ms = context.store.source().now_ms();
+    place.outbox.add(local.dir(), local.id(), now_ms)?;
     let progress = Progress::bytes("sending");
-    let pushed = sync::save(&link, &place.outbox, now_ms, &mut |at| progress.at(at.bytes, at.of_bytes)).await?;
+    let pushed = sync::push(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await?;
     drop(progress);
     if pushed.lines == 0
         && let Err(Error::NotFound { what }) = place.remote.frontier(stream).await
@@ -59,7 +60,9 @@ async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream,
         // What is remembered of a remote is no proof that it is still there.
         return Err(Error::Deleted { what }.into());
     }
+    // The mark goes last: a session that no key leads to is not there for another machine.
     place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await?;
+    place.outbox.settle(&link, &pushed, now_ms)?;
     if pushed.lines > 0
         && let Err(error) = place.remote.compact(stream).await
     {
