@@ -50,7 +50,7 @@ mod tail;
 pub(crate) mod trash;
 pub(crate) mod tree;
 pub(crate) mod usage;
-mod wrap;
+pub(crate) mod wrap;
 
 /// Why a snapshot may not be writable, without anybody having to worry.
 const EXPECTED: [ErrorKind; 3] = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::StorageFull];

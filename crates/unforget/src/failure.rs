@@ -181,7 +181,7 @@ impl From<unforget_remote::Error> for Failure {
             }
             There::Unavailable { .. } => with(FAILED).hint("nothing was lost; try again when it can be reached"),
             There::Corrupt { .. } => with(DAMAGED).hint("nothing of it was taken; `unforget remote verify` checks all that is there"),
-            There::WrongKey { .. } => with(FAILED).hint("say where the key is with `--key-file FILE` or UNFORGET_REMOTE_KEY"),
+            There::WrongKey { .. } => with(FAILED).hint("`--encrypt` takes the key beside the configuration (`remote.key`), `--key-file FILE` or the setting `remote_key` another one; nothing was sent"),
             There::Invalid(_) => with(USAGE),
             _ => with(FAILED),
         }

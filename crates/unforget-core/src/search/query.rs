@@ -156,7 +156,7 @@ impl Query {
         matches(&self.root, words)
     }
 
-    /// What finds every text that matches, as an expression for `MATCH` on an FTS5 table of [`Words::indexed`] tokens, with
+    /// What finds every text that matches, as an expression for `MATCH` on an FTS5 table of tokens as an index keeps them, with
     /// `detail = none` and `tokenize = "ascii tokenchars '_'"`; nothing else if [`Query::is_exact`].
     pub fn fts5(&self) -> Option<String> {
         match set(&self.root, Side::TooMuch) {

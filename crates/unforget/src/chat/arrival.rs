@@ -88,9 +88,10 @@ async fn of_key(context: &Context, place: &Place, key: &Key) -> Result<Known> {
 }
 
 fn unasked(error: Error) -> Failure {
-    let is_passing = error.is_passing();
+    let (is_passing, is_diverged) = (error.is_passing(), matches!(error, Error::Diverged { .. }));
     let failure = Failure::from(error);
     match is_passing {
+        false if is_diverged => failure.hint("`--no-remote` goes on with what is here"),
         true => failure
             .hint("nothing was begun, since the conversation may be there; `--new` begins one all the same, `--no-remote` does without the remote"),
         false => failure,

@@ -16,6 +16,7 @@ use super::cleanup::Cleanup;
 use super::slash::{self, After};
 use super::terminal::Terminal;
 use super::{Chat, Delivery, GRACE, Hurried, TurnEnd, banner, courier, drive};
+use crate::commands::wrap::wrap;
 use crate::config::{Ack, Titles};
 use crate::editor::{self, Completions, Editor};
 use crate::failure::{Outcome, Result};
@@ -84,7 +85,11 @@ pub(crate) fn run(chat: &mut Chat<'_>) -> Result<Outcome> {
     if let Some(news) = cleanup.news() {
         chat.context.tell(&news)?;
     }
-    writeln!(anstream::stdout(), "Bye. `unforget` goes on where you stopped.")?;
+    let again = match (&chat.courier, &chat.config.remote) {
+        (Some(_), None) => "the same command",
+        _ => "`unforget`",
+    };
+    writeln!(anstream::stdout(), "Bye. {again} goes on where you stopped.")?;
     Ok(Outcome::Done)
 }
 
@@ -145,9 +150,11 @@ fn tell_delivery(chat: &Chat<'_>) -> Result<()> {
         courier::not_acknowledged(why.as_deref(), address).tell()?;
     } else {
         let yellow = anstyle::AnsiColor::Yellow.on_default();
-        let told = courier::not_yet(why.as_deref(), address);
-        let told = screen::safe(&told);
-        writeln!(anstream::stdout(), "  {yellow}[{told}]{yellow:#}")?;
+        let told = format!("[{}]", screen::safe(&courier::not_yet(why.as_deref(), address)));
+        let mut out = anstream::stdout().lock();
+        for row in wrap(&told, super::terminal::width().saturating_sub(2)) {
+            writeln!(out, "  {yellow}{row}{yellow:#}")?;
+        }
     }
     Ok(())
 }

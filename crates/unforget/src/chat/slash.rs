@@ -15,6 +15,7 @@ use unforget_core::record::{Body, Draft};
 use super::terminal::Terminal;
 use super::{Chat, Delivery, banner, bar, beside, model, repl};
 use crate::commands::sessions::Shown;
+use crate::commands::wrap::wrap;
 use crate::commands::{conversation, gc, search, sessions, trash};
 use crate::editor::{self, Editor};
 use crate::failure::{Failure, Result};
@@ -57,7 +58,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("model", "[name]  show or change the model"),
     ("delete", "<session>  move a conversation to the trash"),
     ("undelete", "[session]  bring it back"),
-    ("remote", "where this conversation is copied to, and whether all is there"),
+    ("remote", "where this is copied to, and whether all of it is there"),
     ("tools", "what the model can do, and what it may do unasked"),
     ("list", "the same as /sessions"),
     ("quit", "leave (also quit, exit, Ctrl-D)"),
@@ -445,8 +446,10 @@ fn remote(chat: &Chat<'_>) -> Result<()> {
         }
         Delivery::There => writeln!(out, "  Everything is there.")?,
         Delivery::Waiting(why) => {
-            let told = super::courier::not_yet(why.as_deref(), address);
-            writeln!(out, "  {}{}", told[..1].to_uppercase(), screen::safe(&told[1..]))?;
+            let told = format!("It is {}", screen::safe(&super::courier::not_yet(why.as_deref(), address)));
+            for row in wrap(&told, super::terminal::width().saturating_sub(2)) {
+                writeln!(out, "  {row}")?;
+            }
         }
     }
     Ok(())

@@ -23,8 +23,8 @@ pub(crate) struct There {
 
 #[derive(Debug, Args)]
 pub(crate) struct Push {
-    /// The sessions
-    #[arg(required_unless_present = "all", value_name = "REF")]
+    /// The sessions; none for those that could not be sent before
+    #[arg(value_name = "REF")]
     pub(crate) names: Vec<String>,
     /// All sessions
     #[arg(long, conflicts_with = "names")]

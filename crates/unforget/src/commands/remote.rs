@@ -15,7 +15,7 @@ use unforget_core::medium::{Medium as _, Os, create_durable, read_small};
 use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Store};
-use unforget_core::summary;
+use unforget_core::summary::{self, State};
 use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
 use unforget_remote::{Address, Key, Observed, Remote, Stream};
 
@@ -26,6 +26,7 @@ use crate::failure::{Failure, Outcome, Result};
 
 pub(crate) mod carry;
 mod look;
+mod seal;
 
 /// A key is shorter than this.
 const MAX_KEY_FILE: u64 = 4096;
@@ -45,6 +46,8 @@ pub(crate) struct Place {
     pub(crate) key: Option<Key>,
     pub(crate) bookmarks: Bookmarks,
     pub(crate) outbox: Outbox,
+    /// That nothing is sent open to where others seal, once that is known.
+    checked: tokio::sync::OnceCell<()>,
 }
 
 pub(crate) fn run(context: &Context, args: &cli::Remote) -> Result<Outcome> {
@@ -78,27 +81,42 @@ impl Place {
         let url = there.url.clone().or_else(|| config.remote.as_ref().map(|url| url.expose_secret().to_owned()));
         let Some(url) = url else { return Ok(None) };
         let address = Address::parse(&url)?;
-        let key_file = there.key_file.clone().or_else(|| config.remote_key.clone());
-        let key = match (key_file, there.encrypt) {
-            (Some(path), is_wanted) => Some(key(&path, is_wanted)?),
-            (None, true) => {
-                Some(key(&file::place(|name| std::env::var(name).ok())?.with_file_name("remote.key"), true)?)
+        let tenant = there.tenant.clone().unwrap_or_else(|| config.tenant.clone());
+        let key_file = match (there.key_file.clone().or_else(|| config.remote_key.clone()), there.encrypt) {
+            (None, true) => Some(file::place(|name| std::env::var(name).ok())?.with_file_name("remote.key")),
+            (path, _) => path,
+        };
+        let key = match key_file {
+            Some(path) => {
+                if there.encrypt && !path.exists() && wait(seal::is_sealed(open(&address, None)?.as_ref(), &tenant))? {
+                    return Err(Failure::new(format!("{address} is sealed with a key that is not here")).hint(format!(
+                        "copy the key file of the machine that began it (`remote.key` beside its configuration) to {}",
+                        path.display()
+                    )));
+                }
+                Some(key(&path, there.encrypt)?)
             }
-            (None, false) => None,
+            None => None,
         };
         let remote = Observed::new(open(&address, key.clone())?);
-        let tenant = there.tenant.clone().unwrap_or_else(|| config.tenant.clone());
         let medium = context.store.medium().clone();
         // What one tenant has there, another has not.
         let name = format!("{}-{}", address.name(), &encode::sha256_hex(tenant.as_bytes())[..8]);
         Ok(Some(Self {
             bookmarks: Bookmarks::new(medium.clone(), &name),
             outbox: Outbox::new(medium, &name),
+            checked: tokio::sync::OnceCell::new(),
             tenant,
             key,
             remote,
             address,
         }))
+    }
+
+    /// Sees, before anything is sent, that nothing is sent open to where others seal; asks once.
+    pub(crate) async fn ready(&self) -> unforget_remote::Result<()> {
+        let check = seal::check(&self.remote, &self.tenant, self.key.is_some());
+        self.checked.get_or_try_init(|| check).await.copied()
     }
 
     /// What a session of an agent is called there.
@@ -109,6 +127,10 @@ impl Place {
 
     /// A session as it is here, and what it is called there.
     pub(crate) fn of_entry(&self, context: &Context, entry: &Entry) -> Result<(Native, Stream)> {
+        if entry.row.state == State::Mismatch {
+            return Err(Failure::new(format!("`{}` says that it is another session", entry.row.id))
+                .hint("`unforget doctor` tells what is wrong with it; it is not sent"));
+        }
         let id = SessionId::parse(&entry.row.id).ok_or_else(|| Failure::new(format!("`{}` is no id", entry.row.id)))?;
         Ok((Native::new(&context.store, &entry.dir, &id), self.stream(&entry.dir, &id)?))
     }

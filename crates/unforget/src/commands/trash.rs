@@ -13,8 +13,12 @@ use unforget_core::summary::{Row, State};
 
 use crate::cli::Refs;
 use crate::commands::Context;
-use crate::failure::{Outcome, Result};
+use crate::failure::{Failure, Outcome, Result};
 use crate::screen;
+
+/// How long an id is, and what is added to it for a copy that was put aside.
+const FULL_ID: usize = 36;
+const DIGEST: usize = 16;
 
 pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
     // All names are resolved first: a typo in the last one must not leave half of them deleted.
@@ -40,6 +44,17 @@ pub(crate) fn undelete(context: &Context, args: &Refs) -> Result<Outcome> {
         other => Ok(other?),
     };
     let entries = args.names.iter().map(find).collect::<Result<Vec<Entry>>>()?;
+    for entry in &entries {
+        // What a fork or a rebase put aside has the name of a session that went on.
+        if let Some((session, digest)) = entry.row.id.rsplit_once('-')
+            && (session.len(), digest.len()) == (FULL_ID, DIGEST)
+        {
+            let path = context.home.join(context.store.path(entry)?);
+            let failure = Failure::usage(format!("`{}` is an older copy of {session}, which went on", entry.row.id));
+            return Err(failure
+                .hint(format!("`unforget import {} --key KEY` makes a session of its own of it", path.display())));
+        }
+    }
     entries.iter().try_for_each(|entry| context.store.undelete(entry))?;
     let rules = crate::config::load(&crate::config::flags::Flags::default())?.retention;
     for entry in &entries {

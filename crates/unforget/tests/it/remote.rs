@@ -68,6 +68,11 @@ fn what_went_on_in_two_places_is_refused_and_both_are_kept() {
         }
         assert_eq!(std::fs::read(one.transcript(&id)).unwrap(), before, "nothing was changed");
         machines.ok(one, &["pull", &id, way]);
+        let trashed = one.ok(&["sessions", "--deleted", "--json"]);
+        let trashed: serde_json::Value = serde_json::from_str(trashed.lines().next().unwrap()).unwrap();
+        let said = one.run(&["undelete", trashed["id"].as_str().unwrap()]);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.err.contains("is an older copy of") && said.err.contains("unforget import"), "{said:?}");
         assert!(one.ok(&["show", &id]).contains("heron said there"), "{way}");
         let found = one.ok(&["search", "pelican"]);
         assert!(found.contains("said here"), "{way}: {found}");
@@ -136,6 +141,28 @@ fn two_tenants_of_one_place_each_have_all_of_it() {
     assert_eq!(machines.run(two, &["pull", &id]).code, 1, "a third one has nothing");
     machines.ok(two, &["pull", &id, "--tenant", "bob"]);
     assert_eq!(std::fs::read(one.transcript(&id)).unwrap(), std::fs::read(two.transcript(&id)).unwrap());
+}
+
+#[test]
+fn nothing_is_sent_open_to_where_others_seal() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let id = one.conversation("main:cli:ann", &["remember the pelican"]);
+    let key = one.path("remote.key");
+    let key = key.to_str().unwrap();
+    machines.ok(one, &["push", &id, "--encrypt", "--key-file", key]);
+    let other = two.conversation("main:cli:bob", &["a heron in the open"]);
+    let said = machines.run(two, &["push", &other]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("sealed with a key, and none was given"), "{said:?}");
+    let listed = machines.ok(one, &["remote", "ls", "--key-file", key]).out;
+    assert!(listed.contains(&id) && !listed.contains(&other), "nothing of it is there: {listed}");
+    // Who asks for sealing without the key is told to fetch it, and makes no other one.
+    let missing = two.path("other.key");
+    let said = machines.run(two, &["push", &other, "--encrypt", "--key-file", missing.to_str().unwrap()]);
+    assert!(said.err.contains("sealed with a key that is not here"), "{said:?}");
+    assert!(!missing.exists());
+    machines.ok(two, &["push", &other, "--key-file", key]);
 }
 
 #[test]

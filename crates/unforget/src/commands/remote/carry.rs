@@ -24,6 +24,7 @@ pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
     let place = Place::open(context, &args.there)?;
     let entries = match args.all {
         true => context.all(Shelf::Agents)?,
+        false if args.names.is_empty() => waiting(context, &place)?,
         false => args.names.iter().map(|name| whole(context, name)).collect::<Result<Vec<_>>>()?,
     };
     wait(async {
@@ -40,6 +41,20 @@ pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
     })
 }
 
+/// The sessions that could not be sent before.
+fn waiting(context: &Context, place: &Place) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for waiting in place.outbox.list()? {
+        match context.find(Shelf::Agents, waiting.id.as_str()) {
+            Ok(entry) => entries.push(entry),
+            // In the trash, or gone: there is nothing to send.
+            Err(unforget_core::Error::NotFound { .. }) => place.outbox.remove(&waiting.dir, &waiting.id)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(entries)
+}
+
 /// The session that a name means, with all that its row says: a full id is found without one.
 fn whole(context: &Context, name: &str) -> Result<Entry> {
     let entry = context.resolve(name)?;
@@ -51,6 +66,7 @@ async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream,
     let link = Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks };
     let now_ms = context.store.source().now_ms();
     place.outbox.add(local.dir(), local.id(), now_ms)?;
+    place.ready().await?;
     let progress = Progress::bytes("sending");
     let pushed = sync::push(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await?;
     drop(progress);
@@ -155,6 +171,7 @@ pub(crate) fn sync(context: &Context, args: &cli::Sync) -> Result<Outcome> {
 
 async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Result<()> {
     let here = context.all(Shelf::Agents)?;
+    place.ready().await?;
     let mut there: std::collections::BTreeSet<Stream> = place.sessions().await?.into_iter().collect();
     for entry in &here {
         let (local, stream) = place.of_entry(context, entry)?;
