@@ -146,6 +146,8 @@ pub struct Flushed {
 }
 
 /// Sends what waits; `find` knows the sessions by their names.
+///
+/// It leads no key to them, and does not ask whether somebody is writing one of them at the time: whoever needs either sends one by one.
 pub async fn flush(
     outbox: &Outbox,
     remote: &dyn Remote,

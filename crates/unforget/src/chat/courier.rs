@@ -85,7 +85,8 @@ pub(super) struct Courier {
 }
 
 impl Parcel {
-    fn is_there(&self) -> bool {
+    /// Whether everything that was expected is there.
+    pub(super) fn is_there(&self) -> bool {
         let standing = self.standing.borrow();
         standing.there >= standing.expected
     }
@@ -192,11 +193,6 @@ impl Courier {
             true => Delivery::There,
             false => Delivery::Waiting(now.trouble.as_ref().map(|(_, why)| why.clone())),
         }
-    }
-
-    /// Whether everything that was expected of a session is there.
-    pub(super) fn is_done(&self, parcel: &Parcel) -> bool {
-        parcel.is_there()
     }
 
     /// How many sessions wait to be sent, as far as can be seen.

@@ -175,7 +175,7 @@ fn improve_title(chat: &mut Chat<'_>) -> Result<()> {
 fn prompt(chat: &Chat<'_>) -> String {
     let key = screen::fit(&screen::one_line(&chat.session.key().to_string()), 40);
     let label = chat.label.as_ref().map(|label| format!(" {}", screen::fit(&screen::one_line(label), 20)));
-    let is_there = chat.courier.as_ref().is_none_or(|(courier, parcel)| courier.is_done(parcel));
+    let is_there = chat.courier.as_ref().is_none_or(|(_, parcel)| parcel.is_there());
     let not_yet = if is_there { "" } else { ", not yet there" };
     format!("[{key}{}{not_yet}] > ", label.unwrap_or_default())
 }

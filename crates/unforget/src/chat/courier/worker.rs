@@ -3,6 +3,7 @@
 //! A mark is taken out of the outbox only when the remote has all lines, the key leads to the session, and nobody is writing to it.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -145,7 +146,10 @@ impl Worker {
     async fn deliver(&mut self, (parcel, number): &Errand) -> Result<(), Error> {
         if let Err(error) = self.send(parcel, *number).await {
             // Somebody else may have believed that all of it is there.
-            self.place.outbox.add(parcel.local.dir(), parcel.local.id(), self.store.source().now_ms())?;
+            let now_ms = self.store.source().now_ms();
+            if let Err(error) = self.place.outbox.add(parcel.local.dir(), parcel.local.id(), now_ms) {
+                self.tell(format!("that this waits to be sent cannot be written down: {error}"));
+            }
             // Without a number there is more to come, and another attempt.
             if let Some(number) = *number {
                 let why = explained(&error, parcel);
@@ -200,11 +204,16 @@ impl Worker {
             return Ok(false);
         };
         let local = Native::new(&store, &waiting.dir, &waiting.id);
-        let Ok(stat) = store.medium().stat(&local.path()) else {
-            self.passed.insert(waiting.id.clone());
-            // One in the trash, or gone: there is nothing to send.
-            place.outbox.remove(&waiting.dir, &waiting.id)?;
-            return Ok(true);
+        let stat = match store.medium().stat(&local.path()) {
+            Ok(stat) => stat,
+            Err(error) => {
+                self.passed.insert(waiting.id.clone());
+                // One in the trash, or gone: there is nothing to send. One that could not be looked at is another matter.
+                if error.kind() == ErrorKind::NotFound {
+                    place.outbox.remove(&waiting.dir, &waiting.id)?;
+                }
+                return Ok(true);
+            }
         };
         // Whoever writes it takes care of it.
         let is_in_use = || store.medium().lock_holders().is_some_and(|holders| holders.contains_key(&stat.identity));
