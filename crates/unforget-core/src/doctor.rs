@@ -244,7 +244,7 @@ fn check(store: &Store, path: &Path) -> Result<Health> {
         torn |= !line.terminated;
         scanner.feed(&line, |record| {
             records += 1;
-            has_header |= matches!(record.body, Body::Session(_));
+            has_header |= record.foreign.is_some() || matches!(record.body, Body::Session(_));
             found.extend(references(&record).into_iter().map(|reference| (record.n, reference)));
         });
     }

@@ -61,6 +61,14 @@ pub enum Error {
         /// What it looks like.
         format: &'static str,
     },
+    /// The transcript is another program's: it is kept and read here, and only that program goes on with it.
+    #[error("`{}` is a session of {owner}: nothing is written into it here", path.display())]
+    NotOurs {
+        /// The transcript.
+        path: PathBuf,
+        /// Whose it is.
+        owner: &'static str,
+    },
     /// A transcript's header belongs to another session.
     #[error("`{}` says that it is `{found}`, which it should not be: no key leads to it", path.display())]
     Mismatch {

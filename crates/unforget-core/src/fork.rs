@@ -19,7 +19,7 @@ use crate::reader::LogReader;
 use crate::recent::End;
 use crate::record::{Body, Draft, Record, VERSION};
 use crate::scan::Scanner;
-use crate::session::{encode_next, header_draft};
+use crate::session::{CLAUDE_CODE, encode_next, header_draft};
 use crate::stamp::SessionId;
 use crate::store::{Entry, Store};
 use crate::tree::{Kind, Trail, Tree};
@@ -128,7 +128,10 @@ impl Copy {
                 }
             });
         }
-        Ok(copy)
+        match scanner.is_foreign() {
+            true => Err(Error::NotOurs { path: reader.path().to_path_buf(), owner: CLAUDE_CODE }),
+            false => Ok(copy),
+        }
     }
 
     /// The number that the next record gets; the header has the first one.

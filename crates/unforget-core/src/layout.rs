@@ -6,12 +6,14 @@
 //! agents/<agent>/sessions/<id>.jsonl      a transcript
 //! agents/<agent>/sessions/<id>.torn-<n>   bytes that a crash left half-written
 //! agents/<agent>/sessions/<id>.part       a session that is being fetched; nobody reads it before it is whole
+//! agents/<agent>/sides/<id>/<name>.jsonl  what a session of another program has besides its transcript
 //! blobs/<xx>/<sha256>                     payloads too large for a line
 //! trash/<agent>/<id>.jsonl                a deleted transcript, with its torn pieces
 //! trash/<agent>/<id>.deleted              when it was deleted
 //! trash/<agent>/<id>-<digest>.jsonl       what a session said here before it followed a remote
 //! remotes/<remote>/<agent>/<id>.json      how much of a session a remote has confirmed
 //! outbox/<remote>/<agent>/<id>            that a session has lines which the remote may not have
+//! home.name                               what tells this home from others that keep files of one session
 //! index.sqlite                            the index, with `-wal` and `-shm` while it is open
 //! index.sqlite.bad-<ms>                   one that was of no use
 //! index.distrust                          a writer could not say what it changes
@@ -24,6 +26,9 @@ use std::path::{Path, PathBuf};
 
 use crate::encode;
 use crate::stamp::SessionId;
+
+/// The agent that sessions of Claude Code are under.
+pub const CLAUDE_AGENT: &str = "claude";
 
 /// The directory that holds one directory per agent.
 pub const AGENTS: &str = "agents";
@@ -39,12 +44,17 @@ pub const CATALOG_LOCK: &str = "catalog.lock";
 /// Says that a session may have changed without the index knowing which.
 pub const DISTRUST: &str = "index.distrust";
 
+/// What tells this home from others.
+pub const HOME_NAME: &str = "home.name";
+
 /// The directory of what is known of remotes.
 pub const REMOTES: &str = "remotes";
 /// The directory of what remotes may not have yet.
 pub const OUTBOX: &str = "outbox";
 
 const TRANSCRIPT: &str = "jsonl";
+/// The directory of side transcripts within an agent's.
+pub const SIDES: &str = "sides";
 const PART: &str = "part";
 const RECEIPT: &str = "deleted";
 
@@ -86,6 +96,21 @@ impl AgentDir {
     /// A session's transcript while it is being fetched.
     pub fn part(&self, id: &SessionId) -> PathBuf {
         self.sessions().join(format!("{id}.{PART}"))
+    }
+
+    /// Whether sessions in it have side transcripts: those of another program, whose sessions are several files.
+    pub fn has_sides(&self) -> bool {
+        *self == Self::of(CLAUDE_AGENT)
+    }
+
+    /// Where the side transcripts of a session are.
+    pub fn sides(&self, id: &SessionId) -> PathBuf {
+        Path::new(AGENTS).join(&self.0).join(SIDES).join(id.as_str())
+    }
+
+    /// A side transcript of a session.
+    pub fn side(&self, id: &SessionId, name: &str) -> PathBuf {
+        self.sides(id).join(format!("{}.{TRANSCRIPT}", encode::file_name(name)))
     }
 
     /// How much of a session a remote has confirmed.
@@ -167,6 +192,11 @@ pub fn is_index_remnant(name: &str) -> bool {
 /// The session whose transcript has this file name.
 pub fn transcript_id(name: &str) -> Option<SessionId> {
     SessionId::parse(name.strip_suffix(&format!(".{TRANSCRIPT}"))?)
+}
+
+/// The side transcript that has this file name.
+pub fn side_name(name: &str) -> Option<String> {
+    encode::decode_file_name(name.strip_suffix(&format!(".{TRANSCRIPT}"))?)
 }
 
 /// The name of a session's n-th file of torn bytes.

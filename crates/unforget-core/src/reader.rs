@@ -80,13 +80,18 @@ impl LogReader {
         self.modified_ns
     }
 
+    /// Where the transcript is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Device and inode of the file.
     pub fn identity(&self) -> (u64, u64) {
         self.identity
     }
 
     /// The bytes from `from` on, at most `len` of them.
-    pub(crate) fn bytes(&self, from: u64, len: usize) -> Result<Vec<u8>> {
+    pub fn bytes(&self, from: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         let filled = read_full(self.file.as_ref(), &mut bytes, from).context("read", &self.path)?;
         bytes.truncate(filled);

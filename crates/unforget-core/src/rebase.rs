@@ -33,16 +33,22 @@ pub struct Rebased {
 pub fn rebase(transcript: &[u8], common: u64, onto: End, now_ms: i64) -> Result<Rebased> {
     let mut scanner = Scanner::default();
     let (mut shared, mut own) = (0, Vec::new());
-    let mut damaged_before = 0;
+    let (mut damaged_before, mut lines) = (0, Vec::new());
     for (at, line) in split(transcript, 0).filter(|line| line.terminated).enumerate() {
         let is_shared = (at as u64) < common;
         scanner.feed(&line, |record| match is_shared {
             true => shared = shared.max(record.n.saturating_add(1)),
             false => own.push(record),
         });
+        if !is_shared {
+            lines.push(line.bytes);
+        }
         if is_shared {
             damaged_before = scanner.report.damage_count();
         }
+    }
+    if scanner.is_foreign() {
+        return Ok(verbatim(&lines));
     }
     let mut end = onto;
     let mut numbers = HashMap::new();
@@ -67,6 +73,22 @@ pub fn rebase(transcript: &[u8], common: u64, onto: End, now_ms: i64) -> Result<
         rebased.records += 1;
     }
     Ok(rebased)
+}
+
+/// Lines of another program name each other, so they mean the same wherever they stand.
+fn verbatim(lines: &[&[u8]]) -> Rebased {
+    let mut rebased = Rebased::default();
+    for line in lines {
+        match std::str::from_utf8(line) {
+            Ok(text) => {
+                rebased.text.push_str(text);
+                rebased.text.push('\n');
+                rebased.records += 1;
+            }
+            Err(_) => rebased.damaged += 1,
+        }
+    }
+    rebased
 }
 
 #[cfg(test)]

@@ -5,15 +5,19 @@
 //! and get their number and parent from their place in the file. A type or version that is not known
 //! here is [`Body::Unknown`]: kept, shown, exported byte for byte, and never sent to a model.
 //!
+//! Lines of Claude Code are read in place, too (`claude`): they keep their bytes, and mean the same kinds of things.
+//!
 //! `parse` finds the members of a line, `draft` makes lines. Nothing here reads files or decides what a conversation is.
 
 use std::borrow::Cow;
 
 use crate::json;
 
+mod claude;
 mod draft;
 mod parse;
 
+pub use claude::Foreign;
 pub use draft::{Draft, Envelope};
 use parse::{Field, Fields};
 
@@ -63,6 +67,8 @@ pub struct Record<'a> {
     pub blobs: Vec<Cow<'a, str>>,
     /// What it says.
     pub body: Body<'a>,
+    /// What else a line of another program says; none for the lines of this one.
+    pub foreign: Option<Box<Foreign<'a>>>,
 }
 
 /// What a record follows.
@@ -181,6 +187,11 @@ pub enum Body<'a> {
         /// The title.
         title: Cow<'a, str>,
     },
+    /// Something that another program keeps for itself: it may be a step, but nobody said it.
+    Aside {
+        /// What it is called there.
+        kind: Cow<'a, str>,
+    },
     /// A type or version that is not known here.
     Unknown {
         /// The type's name.
@@ -217,6 +228,7 @@ impl Body<'_> {
             | Body::Expire { .. }
             | Body::Label { .. }
             | Body::Title { .. }
+            | Body::Aside { .. }
             | Body::Unknown { .. }
             | Body::Invalid { .. } => false,
         }
@@ -288,6 +300,9 @@ impl<'a> Record<'a> {
     pub fn parse(raw: &'a str, offset: u64, place: u64) -> Result<Self, serde_json::Error> {
         let fields = Fields::parse(raw)?;
         let version = fields.number(Field::V).unwrap_or(0);
+        if version == 0 && fields.is_foreign() {
+            return Ok(claude::parse(raw, offset, place));
+        }
         let kind = fields.text(Field::Type).unwrap_or_default();
         let body = if version > VERSION { Body::Unknown { kind } } else { fields.body(kind) };
         let parent = match (version, fields.number(Field::Parent)) {
@@ -311,6 +326,7 @@ impl<'a> Record<'a> {
             crc: fields.text(Field::Crc).and_then(|hex| u32::from_str_radix(&hex, 16).ok()),
             blobs,
             body,
+            foreign: None,
         })
     }
 
@@ -362,7 +378,7 @@ impl<'a> Record<'a> {
             Body::Pin { .. } => "pin",
             Body::Expire { .. } => "expire",
             Body::File(_) => "file",
-            Body::Unknown { kind } | Body::Invalid { kind, .. } => kind,
+            Body::Aside { kind } | Body::Unknown { kind } | Body::Invalid { kind, .. } => kind,
         }
     }
 

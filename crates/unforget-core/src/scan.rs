@@ -9,6 +9,8 @@ use crate::lines::{self, Physical, Piece};
 use crate::record::{Body, Parent, Record, VERSION};
 use crate::report::{Note, NoteKind, Report};
 
+mod claude;
+
 /// Lines into records, carrying on from line to line.
 ///
 /// Its serialised form is what it carries on, without the report: a reader that goes on later starts a report of its own.
@@ -24,6 +26,9 @@ pub struct Scanner {
     started: bool,
     /// Lines before the first one scanned are not known, as in a read from the end.
     partial: bool,
+    /// What the tree of another program needs; it is not kept, so such a file is read from the beginning.
+    #[serde(skip)]
+    links: Option<Box<claude::Links>>,
 }
 
 /// What the next line's checksum is chained to.
@@ -78,6 +83,11 @@ impl Scanner {
         }
     }
 
+    /// Whether lines of another program were met; what is known of those is not in the serialised form.
+    pub fn is_foreign(&self) -> bool {
+        self.links.is_some()
+    }
+
     /// Takes the next line and hands out the records in it.
     pub fn feed<'a>(&mut self, line: &Physical<'a>, mut hand_out: impl FnMut(Record<'a>)) {
         let first = !std::mem::replace(&mut self.started, true);
@@ -128,7 +138,10 @@ impl Scanner {
         kept_any
     }
 
-    fn take<'a>(&mut self, record: Record<'a>, hand_out: &mut impl FnMut(Record<'a>)) {
+    fn take<'a>(&mut self, mut record: Record<'a>, hand_out: &mut impl FnMut(Record<'a>)) {
+        if record.foreign.is_some() {
+            self.links.get_or_insert_default().join(&mut record);
+        }
         let (offset, len) = (record.offset, record.raw.len() as u64);
         if record.version > 0 {
             let skipped_here = std::mem::replace(&mut self.partial, false);
@@ -161,7 +174,10 @@ impl Scanner {
             Body::Invalid { kind, why } => self.note(offset, len, NoteKind::InvalidRecord(format!("{kind}: {why}")), 0),
             _ => {}
         }
-        self.check_clock(&record);
+        // Another program writes what happened at once in an order of its own.
+        if record.foreign.is_none() {
+            self.check_clock(&record);
+        }
         hand_out(record);
     }
 

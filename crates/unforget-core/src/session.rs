@@ -25,6 +25,7 @@ use crate::record::{Body, Draft, Envelope};
 use crate::report::Report;
 use crate::restore::{self, Restored};
 use crate::stamp::{SessionId, SharedSource};
+use crate::summary::claude_key;
 
 /// A session opened for writing.
 pub struct Session {
@@ -72,6 +73,9 @@ impl Session {
         told: Option<(Arc<Index>, AgentDir)>,
     ) -> Result<Self> {
         let found = header(&LogReader::open(medium.as_ref(), path)?)?;
+        if found.as_ref().is_some_and(|header| header.is_foreign) {
+            return Err(Error::NotOurs { path: path.to_path_buf(), owner: CLAUDE_CODE });
+        }
         if let Some(found) = found.as_ref().and_then(|header| header.id.clone()).filter(|found| *found != id.as_str()) {
             return Err(Error::Mismatch { path: path.to_path_buf(), found });
         }
@@ -345,7 +349,14 @@ pub(crate) struct OwnedHeader {
     pub(crate) key: Option<String>,
     /// SHA-256 of the file that it was imported from.
     pub(crate) origin: Option<String>,
+    /// Whether another program writes it.
+    pub(crate) is_foreign: bool,
 }
+
+/// The other program whose sessions are kept.
+pub const CLAUDE_CODE: &str = "Claude Code";
+/// How many lines of another program's session are looked at to learn where it worked.
+const FOREIGN_LINES: u64 = 1000;
 
 /// The header of a transcript, if its first record is one; a repaired one is looked for to the end.
 pub(crate) fn header(reader: &LogReader) -> Result<Option<OwnedHeader>> {
@@ -361,12 +372,20 @@ pub(crate) fn header(reader: &LogReader) -> Result<Option<OwnedHeader>> {
                     id: header.id.clone().map(std::borrow::Cow::into_owned),
                     key: header.key.clone().map(std::borrow::Cow::into_owned),
                     origin: header.origin_sha256(),
+                    is_foreign: false,
                 });
             }
+            if let Some(key) = record.foreign.as_deref().and_then(|foreign| foreign.cwd.as_deref()).and_then(claude_key)
+                && found.is_none()
+            {
+                found = Some(OwnedHeader { key: Some(key), is_foreign: true, ..OwnedHeader::default() });
+            }
         });
-        if found.is_some() {
+        if found.is_some() || (scanner.is_foreign() && scanner.next_number() > FOREIGN_LINES) {
             break;
         }
     }
-    Ok(found)
+    // Some lines of another program do not say where it worked.
+    let nameless = scanner.is_foreign().then(|| OwnedHeader { is_foreign: true, ..OwnedHeader::default() });
+    Ok(found.or(nameless))
 }

@@ -28,10 +28,12 @@ use crate::summary::{self, Row, State};
 mod find;
 mod list;
 mod replace;
+mod sides;
 mod trash;
 
 pub(crate) use find::describe;
 pub(crate) use list::placed;
+pub use sides::{FILES, FileNote, KeptFile, MAX_FILE, side_path};
 
 /// How often, and after which pause, a turn to create a session is asked for: ten seconds in all.
 const TURN_ATTEMPTS: u32 = 1000;

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::json;
+use crate::key::Key;
+use crate::layout::CLAUDE_AGENT;
 use crate::reader::LogReader;
 use crate::record::{Body, Record};
 use crate::report::Report;
@@ -146,6 +148,10 @@ impl Fold {
             row.tokens = row.tokens.saturating_add(tokens.total());
         }
         let own = |text: &Option<Cow<'_, str>>| text.as_ref().map(|text| text.clone().into_owned());
+        if let Some(foreign) = record.foreign.as_deref() {
+            row.key = row.key.take().or_else(|| foreign.cwd.as_deref().and_then(claude_key));
+            row.model = foreign.model.as_deref().map(|model| shorten(model, NAME_CHARS)).or(row.model.take());
+        }
         match &record.body {
             Body::Session(header) if self.header_id.is_none() => {
                 self.header_id = own(&header.id);
@@ -168,7 +174,7 @@ impl Fold {
             Body::Turn { model: Some(model), .. } => row.model = Some(shorten(model, NAME_CHARS)),
             Body::Expire { after } => row.expires = own(after),
             Body::Title { title, .. } => {
-                let by = titled_by(record.raw);
+                let by = titled_by(record);
                 if by >= self.titled_by {
                     self.titled_by = by;
                     row.title = Some(shorten(title, NAME_CHARS));
@@ -215,9 +221,17 @@ fn is_use(body: &Body<'_>) -> bool {
     !matches!(body, Body::Label { .. } | Body::Title { .. } | Body::Expire { .. })
 }
 
+/// The key of Claude Code's sessions in a folder; none if the folder's name is too long for one.
+pub fn claude_key(folder: &str) -> Option<String> {
+    Key::new(CLAUDE_AGENT, "code", None, folder).ok().map(|key| key.to_string())
+}
+
 /// Who gave a title, by the record that gives it.
-fn titled_by(raw: &str) -> TitledBy {
-    let members = json::members(raw).unwrap_or_default();
+fn titled_by(record: &Record<'_>) -> TitledBy {
+    if let Some(foreign) = &record.foreign {
+        return if foreign.by_model { TitledBy::Model } else { TitledBy::Person };
+    }
+    let members = json::members(record.raw).unwrap_or_default();
     match json::member(&members, "by").and_then(json::string).as_deref() {
         Some("model") => TitledBy::Model,
         _ => TitledBy::Person,

@@ -56,6 +56,28 @@ impl Tokens {
         [self.cache_write, self.cache_read].into_iter().fold(self.input, u64::saturating_add)
     }
 
+    /// What is here and not yet in an earlier count.
+    pub(crate) fn beyond(&self, earlier: &Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(earlier.input),
+            output: self.output.saturating_sub(earlier.output),
+            cache_write: self.cache_write.saturating_sub(earlier.cache_write),
+            cache_write_hour: self.cache_write_hour.saturating_sub(earlier.cache_write_hour),
+            cache_read: self.cache_read.saturating_sub(earlier.cache_read),
+        }
+    }
+
+    /// The larger one of each.
+    pub(crate) fn or_more(&self, other: &Self) -> Self {
+        Self {
+            input: self.input.max(other.input),
+            output: self.output.max(other.output),
+            cache_write: self.cache_write.max(other.cache_write),
+            cache_write_hour: self.cache_write_hour.max(other.cache_write_hour),
+            cache_read: self.cache_read.max(other.cache_read),
+        }
+    }
+
     /// All of them.
     pub fn total(&self) -> u64 {
         self.prompt().saturating_add(self.output)
@@ -76,7 +98,8 @@ impl AddAssign for Tokens {
 pub fn of_call(record: &Record<'_>) -> Option<Tokens> {
     match &record.body {
         Body::Turn { usage: Some(usage), .. } => Tokens::parse(usage),
-        _ => None,
+        // Each line of a message counts what the lines before it did not.
+        _ => record.foreign.as_deref().and_then(|foreign| foreign.spent),
     }
 }
 

@@ -29,10 +29,11 @@ mod pointer;
 mod pull;
 mod push;
 mod resolve;
+mod sides;
 mod tail;
 
 pub use bookmark::{Bookmark, Bookmarks};
-pub use local::{Local, Native, Plain};
+pub use local::{Aside, Local, Native, Plain};
 pub use outbox::{Flushed, Found, Lag, Outbox, Waiting, flush, lag};
 pub(crate) use pointer::last_line;
 pub use pointer::{KEYS, Pointer, find_by_key, is_session, point};

@@ -38,6 +38,11 @@ pub(super) struct Carried {
 }
 
 impl Carried {
+    /// Whether all that it knows is in its serialised form: the tree of another program's session is not.
+    pub(super) fn is_kept(&self) -> bool {
+        !self.scanner.is_foreign()
+    }
+
     /// Takes the next line.
     fn feed(&mut self, line: &Physical<'_>, ledger: &mut Ledger) {
         self.scanner.feed(line, |record| {

@@ -30,6 +30,7 @@ fields! {
     State "state", Usage "usage", Summary "summary", FirstKept "first_kept", To "to", Title "title", Message "message",
     System "system", Tools "tools", Pinned "pinned", Records "records", Keep "keep", Of "of", Text "text",
     After "after", Before "before", Path "path",
+    Uuid "uuid", SessionId "sessionId", LeafUuid "leafUuid", MessageId "messageId",
 }
 
 /// The known members of one line, as raw text; of members with the same name, the last one wins.
@@ -93,6 +94,11 @@ impl<'a> Fields<'a> {
 
     fn is_true(&self, field: Field) -> bool {
         self.get(field) == Some("true")
+    }
+
+    /// Whether Claude Code wrote the line: none of its lines has a version, and each has one of these.
+    pub(super) fn is_foreign(&self) -> bool {
+        [Field::Uuid, Field::SessionId, Field::LeafUuid, Field::MessageId].iter().any(|field| self.get(*field).is_some())
     }
 
     pub(super) fn body(&self, kind: Cow<'a, str>) -> Body<'a> {

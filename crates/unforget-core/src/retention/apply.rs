@@ -240,6 +240,10 @@ fn purge(store: &Store, trashed: &Trashed, torn: &[String], why: &Why) -> Result
     for name in torn.iter().filter(|name| layout::is_torn_piece(name, id)) {
         remove(store, &trash.join(name))?;
     }
+    // One of the same name that came back meanwhile has them still.
+    if medium.stat(&dir.transcript(id)).is_err() {
+        store.remove_sides(dir, id)?;
+    }
     remove(store, &path)?;
     medium.sync_dir(&trash).context("sync", &trash)?;
     remove(store, &dir.receipt(id))?;

@@ -152,7 +152,7 @@ fn files(store: &Store) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for (root, inner) in [(layout::AGENTS, Some("sessions")), (layout::TRASH, None)] {
         for (agent, kind) in list(store, Path::new(root))? {
-            let folder = Path::new(root).join(agent);
+            let folder = Path::new(root).join(&agent);
             match kind {
                 FileKind::Directory => {}
                 FileKind::File => continue,
@@ -166,9 +166,30 @@ fn files(store: &Store) -> Result<Vec<PathBuf>> {
                 }
                 found.push(path);
             }
+            if inner.is_some() {
+                sides(store, &Path::new(root).join(agent).join(layout::SIDES), &mut found)?;
+            }
         }
     }
     Ok(found)
+}
+
+/// The side transcripts of an agent's sessions.
+fn sides(store: &Store, root: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for (session, kind) in list(store, root)? {
+        let folder = root.join(session);
+        if kind != FileKind::Directory {
+            return Err(in_the_way(store, &folder));
+        }
+        for (name, kind) in list(store, &folder)? {
+            let path = folder.join(name);
+            if kind != FileKind::File {
+                return Err(in_the_way(store, &path));
+            }
+            found.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn in_the_way(store: &Store, path: &Path) -> Error {

@@ -78,6 +78,9 @@ impl Store {
                 copied = records.iter().map(|record| record.n.saturating_add(1)).max().unwrap_or(0);
             }
         }
+        if scanner.is_foreign() {
+            return Err(Error::NotOurs { path: dir.transcript(id), owner: session::CLAUDE_CODE });
+        }
         let header = records.iter().find_map(|record| match &record.body {
             Body::Session(header) => Some((record, header)),
             _ => None,

@@ -108,18 +108,23 @@ impl Ledger {
             }
             _ => {}
         }
+        if let Some(model) = record.foreign.as_deref().and_then(|foreign| foreign.model.as_deref()) {
+            self.carry.model = Some(model.chars().take(MODEL_CHARS).collect());
+        }
         if record.n < self.carry.first_own.unwrap_or(0) {
             return;
         }
+        let is_first = record.foreign.as_deref().is_none_or(|foreign| foreign.begins_message);
         let line = match &record.body {
             Body::User { content } if is_said(content) => Line { turns: 1, ..Line::default() },
-            Body::ToolUse(_) => Line { tools: 1, ..Line::default() },
-            _ => match of_call(record) {
-                Some(tokens) => {
+            // Another program writes what a message took on its calls, too.
+            body => match (of_call(record), u64::from(matches!(body, Body::ToolUse(_)))) {
+                (Some(tokens), tools) => {
                     let long = if tokens.prompt() > LONG_PROMPT { tokens } else { Tokens::default() };
-                    Line { tokens, long, calls: 1, ..Line::default() }
+                    Line { tokens, long, calls: u64::from(is_first), tools, ..Line::default() }
                 }
-                None => return,
+                (None, 0) => return,
+                (None, tools) => Line { tools, ..Line::default() },
             },
         };
         // A call is charged to the model that was asked; words and tools to the one in force.

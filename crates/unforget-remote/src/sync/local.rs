@@ -1,7 +1,7 @@
 //! The session on this machine, as far as a copy of it is concerned.
 //!
-//! Two kinds: a session of this program, whose lines may refer to payloads and which an index knows, and a plain file of lines, as other
-//! programs write them. Neither is interpreted beyond that. What comes from a remote is checked here before it becomes visible: a file
+//! Three kinds: a session of a store, whose lines may refer to payloads and which an index knows; a side transcript of one; and a plain file
+//! of lines, as other programs write them. None is interpreted beyond that. What comes from a remote is checked here before it becomes visible: a file
 //! that says that it is another session is refused, whoever sent it.
 
 use std::fmt::Debug;
@@ -15,7 +15,8 @@ use unforget_core::medium::{Medium, parent};
 use unforget_core::reader::LogReader;
 use unforget_core::replica::{self, Intake};
 use unforget_core::stamp::SessionId;
-use unforget_core::store::Store;
+use unforget_core::encode;
+use unforget_core::store::{Store, side_path};
 use unforget_core::{Error, Result};
 
 /// A session on this machine.
@@ -122,6 +123,86 @@ impl Local for Native {
     }
 }
 
+/// A side transcript of a session: a sub-agent's, or the list of a session's files.
+#[derive(Debug, Clone)]
+pub struct Aside {
+    session: Native,
+    dir: AgentDir,
+    id: SessionId,
+    path: PathBuf,
+}
+
+impl Aside {
+    /// A side transcript by its name.
+    pub fn new(session: &Native, name: &str) -> Result<Self> {
+        let path = side_path(&session.dir, &session.id, name)?;
+        // What is remembered of it has a place of its own, beside what is remembered of the session.
+        let dir = AgentDir::of(&format!("{}/{}", session.dir.as_str(), session.id));
+        let digest = encode::sha256_hex(name.as_bytes());
+        let id = SessionId::parse(name).or_else(|| SessionId::parse(&digest)).ok_or_else(|| {
+            Error::Invalid(format!("`{name}` cannot be the name of a side transcript"))
+        })?;
+        Ok(Self { session: session.clone(), dir, id, path })
+    }
+}
+
+impl Local for Aside {
+    fn dir(&self) -> &AgentDir {
+        &self.dir
+    }
+
+    fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    fn medium(&self) -> &Arc<dyn Medium> {
+        self.session.medium()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    fn part(&self) -> PathBuf {
+        self.path.with_extension("part")
+    }
+
+    fn payloads(&self, line: &[u8]) -> Vec<BlobRef> {
+        self.session.payloads(line)
+    }
+
+    fn payload(&self, sha256: &str) -> Result<Option<Vec<u8>>> {
+        self.session.payload(sha256)
+    }
+
+    fn keep(&self, payload: &[u8]) -> Result<()> {
+        self.session.keep(payload)
+    }
+
+    fn intake(&self) -> Result<Intake> {
+        Intake::open(self.medium().clone(), &self.path)
+    }
+
+    fn check(&self, part: &Path) -> Result<()> {
+        LogReader::open(self.medium().as_ref(), part).map(drop)
+    }
+
+    fn admit(&self, part: &Path) -> Result<bool> {
+        admit(self.medium().as_ref(), part, &self.path)
+    }
+}
+
+/// Makes a whole part what it is a part of; `false` if that is there already.
+fn admit(medium: &dyn Medium, part: &Path, path: &Path) -> Result<bool> {
+    let failed = |source| Error::Io { action: "move to its place", path: part.to_path_buf(), source };
+    match medium.rename(part, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        renamed => renamed.map_err(failed)?,
+    }
+    medium.sync_dir(parent(path)).map_err(failed)?;
+    Ok(true)
+}
+
 /// A file of lines that another program writes.
 #[derive(Debug, Clone)]
 pub struct Plain {
@@ -180,13 +261,7 @@ impl Local for Plain {
     }
 
     fn admit(&self, part: &Path) -> Result<bool> {
-        let failed = |source| Error::Io { action: "move to its place", path: part.to_path_buf(), source };
-        match self.medium.rename(part, &self.path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-            renamed => renamed.map_err(failed)?,
-        }
-        self.medium.sync_dir(parent(&self.path)).map_err(failed)?;
-        Ok(true)
+        admit(self.medium.as_ref(), part, &self.path)
     }
 }
 

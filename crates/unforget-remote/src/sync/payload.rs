@@ -57,8 +57,16 @@ fn references(link: &Link<'_>, lines: &[Bytes]) -> Vec<BlobRef> {
     all.filter(|reference| seen.insert(reference.sha256.clone())).collect()
 }
 
+/// What the names of payloads begin with.
+const PAYLOADS: &str = "blob/";
+
 fn side(reference: &BlobRef) -> String {
-    format!("blob/{}", reference.sha256)
+    format!("{PAYLOADS}{}", reference.sha256)
+}
+
+/// Whether a side stream holds a payload.
+pub(super) fn is_payload(side: &str) -> bool {
+    side.starts_with(PAYLOADS)
 }
 
 async fn send_one(link: &Link<'_>, reference: &BlobRef, payload: &[u8]) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::sync::bookmark::Bookmark;
 use crate::sync::compare::{Standing, compare, diverged, proved};
 use crate::sync::part::Part;
-use crate::sync::{Link, PLANS, Plan, Progress, Watch, local, payload};
+use crate::sync::{Link, PLANS, Plan, Progress, Watch, local, payload, sides};
 
 /// What was fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,6 +33,13 @@ pub struct Pulled {
 
 /// Fetches what is not here. If the remote has no such stream, that is [`Error::NotFound`]; if it could not be asked, it is not.
 pub async fn pull(link: &Link<'_>, watch: Watch<'_>) -> Result<Pulled> {
+    let mut pulled = pull_lines(link, watch).await?;
+    pulled.missing.extend(sides::pull(link).await?);
+    Ok(pulled)
+}
+
+/// Fetches what is not here of one stream.
+pub(super) async fn pull_lines(link: &Link<'_>, watch: Watch<'_>) -> Result<Pulled> {
     for _ in 0..PLANS {
         let is_here = local::open(link.local)?.is_some();
         let pulled = if is_here { go_on(link, &mut *watch).await? } else { begin(link, &mut *watch).await? };

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::sync::bookmark::Bookmark;
 use crate::sync::compare::{compare, diverged};
 use crate::sync::local::{self, missing};
-use crate::sync::{Link, PLANS, Plan, Progress, Watch, payload};
+use crate::sync::{Link, PLANS, Plan, Progress, Watch, payload, sides};
 
 /// What was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,8 +30,16 @@ pub struct Pushed {
     pub missing: Vec<String>,
 }
 
-/// Sends what the remote has not.
+/// Sends what the remote has not: of a session that consists of several files, the others first.
 pub async fn push(link: &Link<'_>, watch: Watch<'_>) -> Result<Pushed> {
+    let missing = sides::push(link).await?;
+    let mut pushed = push_lines(link, watch).await?;
+    pushed.missing.extend(missing);
+    Ok(pushed)
+}
+
+/// Sends what the remote has not of one stream.
+pub(super) async fn push_lines(link: &Link<'_>, watch: Watch<'_>) -> Result<Pushed> {
     let mut pushed = Pushed::default();
     let mut found: Option<Frontier> = None;
     for _ in 0..PLANS {

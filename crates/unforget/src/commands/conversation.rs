@@ -106,7 +106,7 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
             }
             None => Vec::new(),
         },
-        Body::Context { .. } | Body::Turn { .. } => Vec::new(),
+        Body::Context { .. } | Body::Turn { .. } | Body::Aside { .. } => Vec::new(),
     }
 }
 

@@ -254,7 +254,8 @@ impl Builder {
             | Body::Approval { .. }
             | Body::Title { .. }
             | Body::Trim { .. }
-            | Body::Expire { .. } => None,
+            | Body::Expire { .. }
+            | Body::Aside { .. } => None,
         }
     }
 

@@ -1,0 +1,353 @@
+//! One file of lines that Claude Code writes, and the copy of it that is kept.
+//!
+//! A transcript grows line by line, so saving it is adding what is new ([`take_in`]). Where the last saving stopped is remembered in a
+//! [`Mark`], which proves itself by the file's identity and the bytes before that place; without one both files are compared. A file may
+//! also have changed in the middle: the program took a line back, or a copy was restored with other paths in it, or both a machine and
+//! another one went on. Nothing that is kept is ever taken away then. The lines that are new are added behind it: lines of that program
+//! name their parents, so they mean the same wherever they stand, and the last one leads the conversation.
+//!
+//! Only whole lines are taken, so a program that is killed in the middle of one leaves no half of it here.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use unforget_core::encode::sha256_hex;
+use unforget_core::json;
+use unforget_core::lines::is_object;
+use unforget_core::medium::{Medium, read_small, replace_atomic};
+use unforget_core::reader::LogReader;
+use unforget_core::replica::Intake;
+use unforget_core::{Error, Result};
+
+/// How many bytes before the place where saving goes on are compared.
+const TAIL: u64 = 256;
+/// How much is copied at a time; one line may be longer.
+const BATCH: usize = 4 << 20;
+/// A mark is shorter than this.
+const MAX_MARK: u64 = 4096;
+/// The directory of marks in a store.
+const MARKS: &str = "copies";
+
+/// How far a file was saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Device and inode of the file.
+    pub identity: (u64, u64),
+    /// Everything before this byte of it is kept.
+    pub saved: u64,
+    /// Digest of the bytes before that place.
+    pub tail: String,
+}
+
+impl Mark {
+    /// The mark of a file that is kept up to a place.
+    pub fn at(reader: &LogReader, saved: u64) -> Result<Self> {
+        Ok(Self { identity: reader.identity(), saved, tail: tail(reader, saved)? })
+    }
+
+    /// Whether the file still begins with what was saved, as far as its identity and the end of that tell.
+    fn holds(&self, reader: &LogReader) -> Result<bool> {
+        Ok(self.identity == reader.identity() && self.saved <= reader.len() && self.tail == tail(reader, self.saved)?)
+    }
+
+    fn encode(&self) -> String {
+        let Self { identity: (device, inode), saved, tail } = self;
+        format!("{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\"}}\n")
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let members = json::members(text.trim_end())?;
+        let number = |name| json::member(&members, name).and_then(json::number);
+        let tail = json::string(json::member(&members, "tail")?)?.into_owned();
+        Some(Self { identity: (number("device")?, number("inode")?), saved: number("saved")?, tail })
+    }
+}
+
+fn tail(reader: &LogReader, at: u64) -> Result<String> {
+    let len = at.min(TAIL);
+    Ok(sha256_hex(&reader.bytes(at - len, usize::try_from(len).unwrap_or(0))?))
+}
+
+/// Where the marks of a store are. They are a cache: without one, files are compared.
+#[derive(Debug, Clone)]
+pub struct Marks {
+    medium: Arc<dyn Medium>,
+}
+
+impl Marks {
+    /// The marks of a store.
+    pub fn new(medium: Arc<dyn Medium>) -> Self {
+        Self { medium }
+    }
+
+    /// The mark of a file, by its absolute path.
+    pub fn get(&self, file: &Path) -> Option<Mark> {
+        let bytes = read_small(self.medium.as_ref(), &place(file), MAX_MARK).ok()?;
+        Mark::decode(std::str::from_utf8(&bytes).ok()?)
+    }
+
+    /// Remembers a mark. One that cannot be written costs a comparison later.
+    pub fn put(&self, file: &Path, mark: &Mark) {
+        let written = self
+            .medium
+            .create_dir(Path::new(MARKS))
+            .and_then(|()| replace_atomic(self.medium.as_ref(), &place(file), mark.encode().as_bytes()));
+        if let Err(error) = written {
+            tracing::debug!(file = %file.display(), %error, "the mark was not written");
+        }
+    }
+}
+
+fn place(file: &Path) -> PathBuf {
+    let digest = sha256_hex(file.as_os_str().as_encoded_bytes());
+    Path::new(MARKS).join(format!("{}.json", digest.get(..32).unwrap_or_default()))
+}
+
+/// What is new in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Everything from here to the end of the last whole line.
+    From {
+        /// Where it begins.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+    },
+    /// Only these lines, given by where they begin and end: the rest of the file is not what is kept.
+    Lines {
+        /// The lines.
+        ranges: Vec<(u64, u64)>,
+        /// Where the last whole line ends.
+        end: u64,
+    },
+}
+
+impl News {
+    /// Whether there is nothing new.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            News::From { start, end } => start >= end,
+            News::Lines { ranges, .. } => ranges.is_empty(),
+        }
+    }
+
+    /// Up to where the file is saved once these are taken in.
+    pub fn end(&self) -> u64 {
+        match self {
+            News::From { end, .. } | News::Lines { end, .. } => *end,
+        }
+    }
+}
+
+/// What was added to what is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Taken {
+    /// Lines.
+    pub lines: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Whether the file and what is kept went different ways, and both are kept now.
+    pub is_merged: bool,
+}
+
+/// What a file has that is not kept.
+pub fn news(file: &LogReader, kept: &LogReader, mark: Option<&Mark>) -> Result<News> {
+    let end = whole_end(file)?;
+    if let Some(mark) = mark
+        && mark.holds(file)?
+    {
+        return Ok(News::From { start: mark.saved.min(end), end });
+    }
+    let common = common(file, kept)?;
+    if common == kept.len() || common >= end {
+        return Ok(News::From { start: common.min(end), end });
+    }
+    let known = Known::of(kept)?;
+    let mut ranges = Vec::new();
+    let mut forward = file.forward(common);
+    while let Some(line) = forward.next()? {
+        if line.end() <= end && !known.has(line.bytes) {
+            ranges.push((line.offset, line.offset + line.len));
+        }
+    }
+    Ok(News::Lines { ranges, end })
+}
+
+/// Adds to what is kept what a file has that is not; what was added is read back and proved.
+pub fn take_in(file: &LogReader, kept: &mut Intake, news: &News) -> Result<Taken> {
+    let mut taken = Taken { is_merged: matches!(news, News::Lines { .. }) && !news.is_empty(), ..Taken::default() };
+    let before = kept.reader()?.len();
+    let mut batch = Vec::new();
+    let mut digest = Digest::default();
+    let mut flush = |batch: &mut Vec<u8>, taken: &mut Taken| -> Result<()> {
+        if !batch.is_empty() {
+            taken.lines += memchr(batch);
+            taken.bytes += batch.len() as u64;
+            digest.write_all(batch).map_err(|source| failed(file.path(), source))?;
+            kept.append(batch)?;
+            batch.clear();
+        }
+        Ok(())
+    };
+    match news {
+        News::From { start, end } => {
+            let mut at = *start;
+            while at < *end {
+                let len = usize::try_from(end - at).unwrap_or(BATCH).min(BATCH);
+                let part = file.bytes(at, len)?;
+                if part.is_empty() {
+                    break;
+                }
+                at += part.len() as u64;
+                // A line that had no end when it was saved got one here.
+                let part = part.strip_prefix(b"\n").filter(|_| at - part.len() as u64 == *start).unwrap_or(&part);
+                batch.extend_from_slice(part);
+                if at >= *end && batch.last().is_some_and(|last| *last != b'\n') {
+                    batch.push(b'\n');
+                }
+                let whole = batch.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                let rest = batch.split_off(whole);
+                flush(&mut batch, &mut taken)?;
+                batch = rest;
+            }
+        }
+        News::Lines { ranges, .. } => {
+            for (start, end) in ranges {
+                batch.extend(file.bytes(*start, usize::try_from(end - start).unwrap_or(0))?);
+                batch.push(b'\n');
+                if batch.len() >= BATCH {
+                    flush(&mut batch, &mut taken)?;
+                }
+            }
+        }
+    }
+    flush(&mut batch, &mut taken)?;
+    let reader = kept.reader()?;
+    let mut proof = Digest::default();
+    let mut at = before;
+    while at < reader.len() {
+        let part = reader.bytes(at, BATCH)?;
+        if part.is_empty() {
+            break;
+        }
+        at += part.len() as u64;
+        proof.write_all(&part).map_err(|source| failed(reader.path(), source))?;
+    }
+    if proof.finish() != digest.finish() {
+        let path = reader.path().display().to_string();
+        return Err(Error::Invalid(format!("`{path}` does not have what was written to it: is the disk failing?")));
+    }
+    Ok(taken)
+}
+
+/// Writes the whole lines of a file.
+pub fn write_whole(file: &LogReader, end: u64, out: &mut dyn Write) -> io::Result<()> {
+    let mut at = 0;
+    let mut last = b'\n';
+    while at < end {
+        let len = usize::try_from(end - at).unwrap_or(BATCH).min(BATCH);
+        let part = file.bytes(at, len).map_err(io::Error::other)?;
+        if part.is_empty() {
+            break;
+        }
+        at += part.len() as u64;
+        last = part.last().copied().unwrap_or(last);
+        out.write_all(&part)?;
+    }
+    if last != b'\n' {
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// Where the last whole line ends. One that lacks only its line feed is whole: half of an object is none.
+pub fn whole_end(file: &LogReader) -> Result<u64> {
+    let mut backward = file.backward();
+    match backward.next()? {
+        Some(line) if line.terminated || is_object(line.bytes) => Ok(file.len()),
+        Some(line) => Ok(line.offset),
+        None => Ok(0),
+    }
+}
+
+/// How many bytes of whole lines two files begin with alike.
+fn common(one: &LogReader, other: &LogReader) -> Result<u64> {
+    let (mut at, mut lines) = (0, 0);
+    loop {
+        let (first, second) = (one.bytes(at, BATCH)?, other.bytes(at, BATCH)?);
+        let same = first.iter().zip(&second).take_while(|(one, other)| one == other).count();
+        if let Some(end) = first[..same].iter().rposition(|byte| *byte == b'\n') {
+            lines = at + end as u64 + 1;
+        }
+        if same < BATCH {
+            return Ok(lines);
+        }
+        at += same as u64;
+    }
+}
+
+/// The lines of a file, by their names or else by what they say.
+struct Known {
+    names: HashSet<String>,
+    texts: HashSet<String>,
+}
+
+impl Known {
+    fn of(kept: &LogReader) -> Result<Self> {
+        let mut known = Self { names: HashSet::new(), texts: HashSet::new() };
+        let mut forward = kept.forward(0);
+        while let Some(line) = forward.next()? {
+            match uuid(line.bytes) {
+                Some(name) => known.names.insert(name),
+                None => known.texts.insert(sha256_hex(line.bytes)),
+            };
+        }
+        Ok(known)
+    }
+
+    fn has(&self, line: &[u8]) -> bool {
+        match uuid(line) {
+            Some(name) => self.names.contains(&name),
+            None => self.texts.contains(&sha256_hex(line)),
+        }
+    }
+}
+
+/// The name of a line in its tree.
+fn uuid(line: &[u8]) -> Option<String> {
+    let members = json::members(std::str::from_utf8(line).ok()?)?;
+    json::member(&members, "uuid").and_then(json::string).map(std::borrow::Cow::into_owned)
+}
+
+fn memchr(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Io { action: "read", path: path.to_path_buf(), source }
+}
+
+/// A digest as a place to write to.
+#[derive(Default)]
+struct Digest(sha2::Sha256);
+
+impl Digest {
+    fn finish(self) -> [u8; 32] {
+        use sha2::Digest as _;
+        self.0.finalize().into()
+    }
+}
+
+impl Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        use sha2::Digest as _;
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

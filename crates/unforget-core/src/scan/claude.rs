@@ -1,0 +1,114 @@
+//! Which line of Claude Code follows which.
+//!
+//! The file names parents by `uuid`; here they become numbers. Two things in it look like branches and are none. Parallel calls of one
+//! message have a line each, and every result names its own call as its parent: all of them are put in a row, the message's lines and then
+//! the results, as the API gets them. And a compaction begins a tree of its own, which is joined to the last line before it. What is left
+//! are real branches: someone went back, or two programs wrote at once.
+//!
+//! A `uuid` that comes again is the same line again (the first counts), and a parent that is not in the file is replaced by the step
+//! before, so that a hole costs what is in it and nothing else.
+
+use std::collections::{HashMap, HashSet};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::record::{Body, Parent, Record};
+use crate::usage::Tokens;
+
+/// A `uuid` or another name, in sixteen bytes.
+type Name = u128;
+
+/// What has to be remembered of the lines before.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Links {
+    /// Where each line of the tree is.
+    places: HashMap<Name, u64>,
+    /// Messages by name: their lines, and the results of their calls.
+    messages: Vec<Message>,
+    named: HashMap<Name, usize>,
+    /// The message that a record is a line or a result of.
+    belongs: HashMap<u64, usize>,
+    /// What compactions kept, by the number of their boundary.
+    kept: HashMap<u64, u64>,
+}
+
+/// A message of the model, as far as it was written.
+#[derive(Debug, Clone, Default)]
+struct Message {
+    /// Its last line, or the last result.
+    tip: u64,
+    answered: HashSet<Name>,
+    counted: Tokens,
+}
+
+impl Links {
+    /// Gives a record its parent, and a message what it took.
+    pub(super) fn join(&mut self, record: &mut Record<'_>) {
+        let Some(foreign) = record.foreign.as_deref_mut() else { return };
+        let n = record.n;
+        let is_known = foreign.uuid.as_deref().is_none_or(|uuid| self.places.contains_key(&name(uuid)));
+        if foreign.is_sidechain || is_known {
+            return;
+        }
+        let before = foreign.parent.as_deref().and_then(|uuid| self.places.get(&name(uuid)).copied());
+        let message = foreign.message.as_deref().map(name);
+        let known = message.and_then(|message| self.named.get(&message).copied());
+        let call = match &record.body {
+            Body::ToolResult(result) => Some(name(&result.id)),
+            _ => None,
+        };
+        let of_parent = before.and_then(|before| self.belongs.get(&before).copied());
+        // A second answer to a call is a branch: two programs went on from there.
+        let answers = call.zip(of_parent).filter(|(call, at)| !self.messages[*at].answered.contains(call));
+        let parent = match (known, answers, call, of_parent) {
+            (Some(at), ..) | (None, Some((_, at)), ..) => Some(self.messages[at].tip),
+            (None, None, None, Some(at)) => Some(self.messages[at].tip),
+            (None, None, ..) => before,
+        };
+        record.parent = parent.map_or(Parent::Previous, Parent::Record);
+        if let Some(uuid) = foreign.uuid.as_deref() {
+            self.places.insert(name(uuid), n);
+        }
+        let joined = match (known, message, answers) {
+            (Some(at), ..) => Some(at),
+            (None, Some(message), _) if matches!(record.body, Body::Assistant { .. } | Body::ToolUse(_)) => {
+                self.named.insert(message, self.messages.len());
+                self.messages.push(Message::default());
+                foreign.begins_message = true;
+                Some(self.messages.len() - 1)
+            }
+            (None, _, Some((call, at))) => {
+                self.messages[at].answered.insert(call);
+                Some(at)
+            }
+            _ => None,
+        };
+        if let Some(at) = joined {
+            self.messages[at].tip = n;
+            self.belongs.insert(n, at);
+            if let Some(counted) = foreign.counted {
+                foreign.spent = Some(counted.beyond(&self.messages[at].counted));
+                self.messages[at].counted = counted.or_more(&self.messages[at].counted);
+            }
+        }
+        if let Some(kept) = foreign.first_kept.as_deref().and_then(|uuid| self.places.get(&name(uuid)).copied()) {
+            self.kept.insert(n, kept);
+        }
+        if let (Body::Compaction { first_kept, .. }, Some(boundary)) = (&mut record.body, before) {
+            *first_kept = self.kept.get(&boundary).copied();
+        }
+    }
+}
+
+/// A name as a number: a UUID is one, and anything else is hashed.
+fn name(text: &str) -> Name {
+    match uuid::Uuid::try_parse(text) {
+        Ok(uuid) => uuid.as_u128(),
+        Err(_) => {
+            let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(&digest[..16]);
+            u128::from_be_bytes(bytes)
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Sessions that consist of several files: each is a stream of its own beside the main one.
+//!
+//! A session of another program has transcripts of sub-agents and a list of its files; they are carried with it, whoever carries it. What
+//! is sent goes before the main stream, which refers to it; what is fetched comes behind it, since only the main one says that there is a
+//! session. A stream that is known to be there costs no request. Leases and payloads are side streams too, and none of these.
+
+use crate::error::{Error, Result};
+use crate::remote::Remote;
+use crate::stream::{Prefix, Stream};
+use crate::sync::local::Aside;
+use crate::sync::pull::pull_lines;
+use crate::sync::push::push_lines;
+use crate::sync::{Link, Native, payload};
+
+/// How often a remote is asked for more streams of one session.
+const PAGES: usize = 10_000;
+
+/// Sends the sides of a session; tells which payloads are not here.
+pub(super) async fn push(link: &Link<'_>) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    let Some(session) = having_sides(link) else { return Ok(missing) };
+    for name in session.store().sides(link.local.dir(), link.local.id())? {
+        let (local, stream) = (Aside::new(session, &name)?, link.stream.side_stream(&name)?);
+        let side = Link { local: &local, stream: &stream, ..*link };
+        missing.extend(push_lines(&side, &mut |_| {}).await?.missing);
+    }
+    Ok(missing)
+}
+
+/// Fetches the sides of a session; tells which payloads are not there.
+pub(super) async fn pull(link: &Link<'_>) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    let Some(session) = having_sides(link) else { return Ok(missing) };
+    for stream in there(link.remote, link.stream).await? {
+        let local = Aside::new(session, stream.side())?;
+        let side = Link { local: &local, stream: &stream, ..*link };
+        match pull_lines(&side, &mut |_| {}).await {
+            Ok(pulled) => missing.extend(pulled.missing),
+            // It was deleted meanwhile.
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(missing)
+}
+
+fn having_sides<'a>(link: &Link<'a>) -> Option<&'a Native> {
+    link.local.native().filter(|_| link.local.dir().has_sides())
+}
+
+/// The side transcripts that a remote has of a session.
+async fn there(remote: &dyn Remote, session: &Stream) -> Result<Vec<Stream>> {
+    let prefix = Prefix::tenant(session.tenant())?.place(session.place())?.session(session.session())?;
+    let (mut all, mut cursor): (Vec<Stream>, Option<String>) = (Vec::new(), None);
+    for _ in 0..PAGES {
+        let page = remote.list(&prefix, cursor.as_deref()).await?;
+        all.extend(page.streams.into_iter().filter(is_side));
+        match page.next {
+            Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+            _ => break,
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a stream is a side transcript.
+fn is_side(stream: &Stream) -> bool {
+    let side = stream.side();
+    !side.is_empty() && side != crate::lease::LEASES && !payload::is_payload(side)
+}
