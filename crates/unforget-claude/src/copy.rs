@@ -39,12 +39,14 @@ pub struct Mark {
     pub saved: u64,
     /// Digest of the bytes before that place.
     pub tail: String,
+    /// Whether the file is only the end of a session of which the rest is elsewhere.
+    pub is_part: bool,
 }
 
 impl Mark {
     /// The mark of a file that is kept up to a place.
     pub fn at(reader: &LogReader, saved: u64) -> Result<Self> {
-        Ok(Self { identity: reader.identity(), saved, tail: tail(reader, saved)? })
+        Ok(Self { identity: reader.identity(), saved, tail: tail(reader, saved)?, is_part: false })
     }
 
     /// Whether the file still begins with what was saved, as far as its identity and the end of that tell.
@@ -53,15 +55,18 @@ impl Mark {
     }
 
     fn encode(&self) -> String {
-        let Self { identity: (device, inode), saved, tail } = self;
-        format!("{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\"}}\n")
+        let Self { identity: (device, inode), saved, tail, is_part } = self;
+        format!(
+            "{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"part\":{is_part}}}\n"
+        )
     }
 
     fn decode(text: &str) -> Option<Self> {
         let members = json::members(text.trim_end())?;
         let number = |name| json::member(&members, name).and_then(json::number);
         let tail = json::string(json::member(&members, "tail")?)?.into_owned();
-        Some(Self { identity: (number("device")?, number("inode")?), saved: number("saved")?, tail })
+        let is_part = json::member(&members, "part") == Some("true");
+        Some(Self { identity: (number("device")?, number("inode")?), saved: number("saved")?, tail, is_part })
     }
 }
 
@@ -152,14 +157,21 @@ pub struct Taken {
     pub is_merged: bool,
 }
 
+/// What a file has behind a mark; none if the mark says nothing of it.
+pub fn since(file: &LogReader, mark: &Mark) -> Result<Option<News>> {
+    if !mark.holds(file)? {
+        return Ok(None);
+    }
+    let end = whole_end(file)?;
+    Ok(Some(News::From { start: mark.saved.min(end), end }))
+}
+
 /// What a file has that is not kept.
 pub fn news(file: &LogReader, kept: &LogReader, mark: Option<&Mark>) -> Result<News> {
-    let end = whole_end(file)?;
-    if let Some(mark) = mark
-        && mark.holds(file)?
-    {
-        return Ok(News::From { start: mark.saved.min(end), end });
+    if let Some(news) = mark.map(|mark| since(file, mark)).transpose()?.flatten() {
+        return Ok(news);
     }
+    let end = whole_end(file)?;
     let common = common(file, kept)?;
     if common == kept.len() || common >= end {
         return Ok(News::From { start: common.min(end), end });

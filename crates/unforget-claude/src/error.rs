@@ -38,6 +38,35 @@ pub enum Error {
         /// How much is looked at.
         limit: usize,
     },
+    /// Someone is writing the session.
+    #[error("session `{id}` is being written by {writer}")]
+    Live {
+        /// The session.
+        id: String,
+        /// Who it is.
+        writer: String,
+    },
+    /// A file has lines that are not kept.
+    #[error("`{}` has lines that are not kept", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The session is in another project of the same directory.
+    #[error("the session is in another project already: `{}`", path.display())]
+    Elsewhere {
+        /// Its transcript there.
+        path: PathBuf,
+    },
+    /// Only the end of the session is here.
+    #[error("only the end of session `{id}` is on this machine; nothing of it is kept before the rest is")]
+    Partial {
+        /// The session.
+        id: String,
+    },
+    /// The store said so.
+    #[error(transparent)]
+    Store(#[from] unforget_core::Error),
     /// The caller's input cannot be worked with.
     #[error("{0}")]
     Invalid(String),

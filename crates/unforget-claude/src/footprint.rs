@@ -75,6 +75,17 @@ pub enum Omission {
     TooMany,
 }
 
+impl std::fmt::Display for Omission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Omission::NotFollowed => "it is a link or the like",
+            Omission::NotPortable => "its name means nothing on another machine",
+            Omission::TooDeep => "it lies too deep",
+            Omission::TooMany => "there are too many files before it, and there may be more behind it",
+        })
+    }
+}
+
 /// The parts of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {

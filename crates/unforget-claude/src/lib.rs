@@ -17,8 +17,13 @@ pub mod copy;
 pub mod error;
 pub mod footprint;
 pub mod id;
+pub mod keep;
 pub mod live;
+pub mod mirror;
 pub mod place;
 pub mod project;
+pub mod restore;
+pub mod rewrite;
+pub mod tail;
 
 pub use error::{Error, Result};

@@ -47,6 +47,16 @@ pub struct Writer {
     pub status: Option<String>,
 }
 
+impl std::fmt::Display for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        match &self.cwd {
+            Some(cwd) => write!(f, " in {cwd}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Who has a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Live {
@@ -58,6 +68,11 @@ pub struct Live {
 
 /// Who has a session, of those that `is_alive` says are running.
 pub fn live(config: &ConfigDir, id: &SessionId, is_alive: &dyn Fn(&Writer) -> bool) -> Result<Live> {
+    all(config, &|writer| writer.session == *id && is_alive(writer))
+}
+
+/// Every process that said that it has a session, of those that are wanted.
+pub fn all(config: &ConfigDir, is_wanted: &dyn Fn(&Writer) -> bool) -> Result<Live> {
     let within = Path::new(PROCESSES);
     let entries = if_there(config.medium().list(within)).context("list", within)?.unwrap_or_default();
     if entries.len() > MAX_PROCESSES {
@@ -80,7 +95,7 @@ pub fn live(config: &ConfigDir, id: &SessionId, is_alive: &dyn Fn(&Writer) -> bo
         match read {
             None => {}
             Some(true) => match parse(&bytes) {
-                Some(writer) if writer.session == *id && is_alive(&writer) => live.writers.push(writer),
+                Some(writer) if is_wanted(&writer) => live.writers.push(writer),
                 Some(_) => {}
                 None => live.unreadable.push(path),
             },

@@ -252,6 +252,33 @@ pub fn publish_written(
     }
 }
 
+/// Replaces a file by bytes that are made on the way: there is always the old one or the whole new one.
+pub fn replace_written(
+    medium: &dyn Medium,
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let temporary = temporary_name(path);
+    let mut writer = HandleWriter(medium.open(&temporary, Access::CreateNew)?);
+    let replaced = {
+        let mut buffered = io::BufWriter::with_capacity(WRITE_BYTES, &mut writer);
+        write(&mut buffered).and_then(|()| io::Write::flush(&mut buffered))
+    }
+    .and_then(|()| writer.0.sync_data())
+    .and_then(|()| medium.replace(&temporary, path))
+    .and_then(|()| medium.sync_dir(parent(path)));
+    match replaced {
+        Ok(()) => Ok(()),
+        Err(error) => match medium.remove(&temporary) {
+            // The first error is the one to tell.
+            Ok(()) | Err(_) => Err(error),
+        },
+    }
+}
+
+/// How much is written at a time.
+const WRITE_BYTES: usize = 1 << 20;
+
 /// An open file as a place to write to.
 struct HandleWriter(Box<dyn Handle>);
 

@@ -8,9 +8,11 @@ use unforget_core::log::Durability;
 
 use crate::config::flags::Flags;
 
+mod claude;
 mod keep;
 mod remote;
 
+pub(crate) use claude::{Claude, ClaudeCommand, ClaudeDoctor, Program, Restore, Run, Save, Watch};
 pub(crate) use keep::{By, Expire, Gc, Label, Usage};
 pub(crate) use remote::{Copy, Pull, Push, Remote, RemoteCommand, Streams, Sync, There};
 
@@ -150,6 +152,8 @@ pub(crate) enum Command {
     Sync(Sync),
     /// Look at a remote: what is there, whether it is whole, and take it elsewhere or away
     Remote(Remote),
+    /// Sessions of Claude Code: keep them, restore them on any machine, run it with one that survives the machine
+    Claude(Claude),
     /// Bring the index up to date, words and all
     ///
     /// Lists and searches do this by themselves as they need it, and the chat does it in the background. The index is a cache:

@@ -29,6 +29,7 @@ use crate::progress::Progress;
 use crate::{home, screen};
 
 mod append;
+mod claude;
 pub(crate) mod checkpoint;
 mod config;
 pub(crate) mod conversation;
@@ -122,6 +123,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Pull(args)) => remote::carry::pull(&context, &args),
         Some(Command::Sync(args)) => remote::carry::sync(&context, &args),
         Some(Command::Remote(args)) => remote::run(&context, &args),
+        Some(Command::Claude(args)) => claude::run(&context, &args),
         Some(Command::Index(index)) => index::run(&context, &index),
         Some(Command::Doctor(doctor)) => doctor::run(&context, &doctor),
         Some(Command::Usage(usage)) => usage::run(&context, &usage),

@@ -25,6 +25,8 @@ pub(crate) enum Outcome {
     MetDamage,
     /// The person had enough of it.
     Aborted,
+    /// As the program ended that was run.
+    Code(u8),
 }
 
 impl From<Outcome> for ExitCode {
@@ -34,6 +36,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Nothing => FAILED.into(),
             Outcome::MetDamage => DAMAGED.into(),
             Outcome::Aborted => ABORTED.into(),
+            Outcome::Code(code) => code.into(),
         }
     }
 }
@@ -59,6 +62,11 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { code: USAGE, ..Self::new(message) }
+    }
+
+    /// Someone else has what is asked for.
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self { code: BUSY, ..Self::new(message) }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -151,6 +159,7 @@ impl From<Error> for Failure {
                 let more = if candidates.len() > SUGGESTED { "\n  and others" } else { "" };
                 with(USAGE).hint(format!("it could be\n  {}{more}", list.join("\n  ")))
             }
+            Error::NotOurs { .. } => failure.hint("`unforget claude run --resume SESSION -- claude` goes on with it; list, show, search and export read it"),
             Error::Key(_) => with(USAGE),
             Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 failure.hint("free some space and try again: nothing of this was written, everything before it is safe")

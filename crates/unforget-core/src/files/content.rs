@@ -86,6 +86,14 @@ impl Seen {
         payload(bytes)
     }
 
+    /// The hash under which its bytes are kept, if they are.
+    pub fn sha256(&self) -> Option<String> {
+        match self.content() {
+            Content::Kept { sha256 } => Some(sha256),
+            Content::Absent | Content::NotKept { .. } | Content::Unknown => None,
+        }
+    }
+
     /// What a record would tell of it.
     pub fn content(&self) -> Content {
         match self {

@@ -1,0 +1,187 @@
+//! `claude`: sessions of Claude Code, kept here and restored anywhere.
+//!
+//! The library knows the program's directory and its files; what the environment says, who is running, and where a remote is, is known here. Every
+//! way goes through the store: what Claude Code has is kept there, and from there it goes to a remote or back into a directory of the program.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use unforget_claude::id::SessionId;
+use unforget_claude::keep::{Keeper, agent};
+use unforget_claude::live::Writer;
+use unforget_claude::place::{ConfigDir, Found};
+use unforget_claude::project::ProjectKey;
+use unforget_core::medium::Os;
+use unforget_core::stamp;
+
+use crate::cli::{self, ClaudeCommand};
+use crate::commands::Context;
+use crate::failure::{Failure, Outcome, Result};
+
+mod carrier;
+mod examine;
+mod fetch;
+mod restore;
+mod run;
+mod save;
+mod watch;
+
+pub(crate) fn run(context: &Context, args: &cli::Claude) -> Result<Outcome> {
+    match &args.command {
+        ClaudeCommand::Save(args) => save::run(context, args),
+        ClaudeCommand::Restore(args) => restore::run(context, args),
+        ClaudeCommand::Watch(args) => watch::run(context, args),
+        ClaudeCommand::Run(args) => run::run(context, args),
+        ClaudeCommand::Doctor(args) => examine::run(context, args),
+    }
+}
+
+/// Claude Code's directory.
+fn config_dir(program: &cli::Program) -> Result<PathBuf> {
+    let given = program.config_dir.clone();
+    let said = given.or_else(|| std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from));
+    let dir = match said {
+        Some(dir) => dir,
+        None => std::env::home_dir()
+            .map(|home| home.join(".claude"))
+            .ok_or_else(|| Failure::usage("there is no home directory").hint("`--config-dir DIR` says where it is"))?,
+    };
+    Ok(std::path::absolute(dir)?)
+}
+
+/// Keeps what is in that directory.
+fn keeper(context: &Context, program: &cli::Program) -> Result<Keeper> {
+    let dir = config_dir(program)?;
+    Ok(Keeper::new(&context.store, ConfigDir::new(Arc::new(Os::new(&dir)))))
+}
+
+/// The project of a folder, as Claude Code names it: links are followed.
+fn project(folder: Option<&Path>) -> Result<(PathBuf, ProjectKey)> {
+    let folder = folder.unwrap_or(Path::new("."));
+    let real = folder.canonicalize().map_err(|error| {
+        Failure::new(format!("cannot find the folder `{}`: {error}", folder.display()))
+            .hint("Claude Code is started in a folder; `mkdir -p` makes it")
+    })?;
+    let text = real.to_str().ok_or_else(|| {
+        Failure::new(format!("the path of `{}` is not UTF-8, and has no name that Claude Code would give it", real.display()))
+    })?;
+    let key = ProjectKey::of(text);
+    Ok((real, key))
+}
+
+/// The sessions that names mean, of those in Claude Code's directory; all if there are none.
+fn wanted(keeper: &Keeper, names: &[String]) -> Result<Vec<Found>> {
+    let all = keeper.config().sessions()?;
+    if names.is_empty() {
+        return Ok(all.sessions);
+    }
+    let mut found = Vec::new();
+    for name in names {
+        let mut matching = all.sessions.iter().filter(|session| session.id.as_str().starts_with(name.as_str()));
+        match (matching.next(), matching.next()) {
+            (Some(session), None) => found.push(session.clone()),
+            (Some(one), Some(other)) if one.id == other.id => found.push(one.clone()),
+            (Some(_), Some(_)) => return Err(Failure::usage(format!("several sessions begin with `{name}`"))),
+            (None, _) => {
+                let root = keeper.config().medium().root();
+                return Err(Failure::new(format!("no session of Claude Code in {} begins with `{name}`", root.display()))
+                    .hint("`--config-dir DIR` looks elsewhere; what is kept already is listed by `unforget sessions --agent claude`"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A session of Claude Code by any name: its id, or what names a session that is kept.
+fn named(context: &Context, name: &str) -> Result<SessionId> {
+    if let Some(id) = SessionId::parse(name) {
+        return Ok(id);
+    }
+    let entry = context.resolve(name)?;
+    match SessionId::parse(&entry.row.id) {
+        Some(id) if entry.dir == agent() => Ok(id),
+        _ => Err(Failure::usage(format!("`{name}` is a session of this program, not of Claude Code"))
+            .hint("`unforget chat -s REF` goes on with it")),
+    }
+}
+
+/// Whether a process that said that it has a session is still the one that said it.
+fn is_alive(writer: &Writer) -> bool {
+    if let Some(domain) = &writer.process_domain {
+        let here = Path::new("/proc/self/ns/pid").read_link().ok();
+        let here = here.as_ref().map(|link| link.to_string_lossy().into_owned());
+        // In another container its number means somebody else here; whether it runs cannot be seen.
+        if here.is_some_and(|here| !domain.ends_with(&here)) {
+            return true;
+        }
+    }
+    match (process_start(writer.pid), &writer.process_start) {
+        (None, _) => false,
+        (Some(now), Some(then)) => now == *then,
+        (Some(_), None) => true,
+    }
+}
+
+/// When a process began, in the system's own words; none if there is no such process.
+fn process_start(pid: u32) -> Option<String> {
+    // Behind the name, which may have blanks and parentheses in it, is field 3.
+    process_fields(pid)?.get(22 - 3).cloned()
+}
+
+/// The parent of a process.
+fn process_parent(pid: u32) -> Option<u32> {
+    process_fields(pid)?.get(1)?.parse().ok()
+}
+
+#[expect(clippy::disallowed_methods, reason = "what the kernel says of a process is no file of a store")]
+fn process_fields(pid: u32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    Some(fields.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Why something could not be done with Claude Code's directory, and what to do about it.
+impl From<unforget_claude::Error> for Failure {
+    fn from(error: unforget_claude::Error) -> Self {
+        use unforget_claude::Error as Said;
+        let message = error.to_string();
+        match error {
+            Said::Store(error) => error.into(),
+            Said::Live { .. } => Failure::busy(message).hint("end it there first, or go on in a copy: `unforget claude run --resume SESSION --fork -- claude`"),
+            Said::Newer { .. } => {
+                Failure::busy(message).hint("`unforget claude save` keeps them; then it can be restored")
+            }
+            Said::Elsewhere { .. } => Failure::new(message)
+                .hint("`claude --resume` finds it from any folder; to have it here, `unforget claude save` it and remove that file"),
+            Said::Partial { .. } => Failure::new(message).hint("`unforget pull SESSION --remote URL` fetches the rest"),
+            _ => Failure::new(message),
+        }
+    }
+}
+
+/// A new name for a session.
+fn new_id() -> SessionId {
+    // Any UUID will do; one that is made of the time sorts by it.
+    let text = stamp::Source::new_id(&stamp::System, i64::MAX).to_string();
+    SessionId::parse(&text).unwrap_or_else(|| unreachable_id(&text))
+}
+
+fn unreachable_id(text: &str) -> SessionId {
+    // A UUID's text is always a session's id; this keeps the compiler, not the user, from having to know.
+    let digest = unforget_core::encode::sha256_hex(text.as_bytes());
+    let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
+    let uuid = format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32));
+    match SessionId::parse(&uuid) {
+        Some(id) => id,
+        None => unreachable_id(&uuid),
+    }
+}
+
+/// Prints a line for a machine, or for a person.
+fn line(context: &Context, machine: impl FnOnce() -> String, person: impl FnOnce() -> String) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    let text = if context.json { machine() } else { crate::screen::safe(&person()).into_owned() };
+    writeln!(out, "{text}")?;
+    Ok(())
+}

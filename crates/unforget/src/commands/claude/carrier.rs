@@ -1,0 +1,343 @@
+//! What carries sessions of Claude Code to a remote, beside what saves them.
+//!
+//! A session is marked in the outbox before it is sent, and the mark goes when the remote has confirmed all of it: whatever happens in between,
+//! `push` or the next run knows what to send. If it went on elsewhere meanwhile, the lines of both are kept, theirs first: lines of Claude Code
+//! name their parents, so both are branches of one tree.
+//!
+//! In a thread of its own, so that a remote that does not answer keeps nobody from saving. It also holds the session's lease, which tells
+//! another machine who is writing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use unforget_claude::keep::agent;
+use unforget_core::key::Key;
+use unforget_core::medium::{Os, read_small};
+use unforget_core::reader::LogReader;
+use unforget_core::scan::Scanner;
+use unforget_core::stamp::SessionId;
+use unforget_core::store::Store;
+use unforget_core::summary::claude_key;
+use unforget_remote::lease::{self, Acquired, Lease};
+use unforget_remote::sync::{self, Link, Native, Pointer};
+use unforget_remote::Error;
+
+use crate::commands::remote::Place;
+
+/// How long a lease lasts that is not renewed.
+const LEASE: Duration = Duration::from_secs(60);
+/// How often a lease is looked after.
+const CARE: Duration = Duration::from_secs(10);
+/// How long lies between two attempts: the first and the longest pause.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// How much of a machine's name is told.
+const MAX_NAME: u64 = 256;
+/// How many lines are looked at for the folder of a session.
+const ABOUT_LINES: u64 = 1000;
+
+/// Sends sessions, one after the other; tells which could not be sent, and why.
+pub(super) async fn send_all(
+    store: &Store,
+    place: &Place,
+    ids: &[SessionId],
+) -> crate::failure::Result<Vec<(SessionId, Error)>> {
+    let mut failed = Vec::new();
+    for id in ids {
+        if store.medium().stat(&agent().transcript(id)).is_err() {
+            continue;
+        }
+        if let Err(error) = send(store, place, id).await {
+            let is_passing = error.is_passing();
+            failed.push((id.clone(), error));
+            if is_passing {
+                // It does not answer: the others are marked, and wait with it.
+                let now_ms = store.source().now_ms();
+                ids.iter().try_for_each(|id| place.outbox.add(&agent(), id, now_ms).map(drop))?;
+                break;
+            }
+        }
+    }
+    Ok(failed)
+}
+
+/// Sends what is new of a session, and leads its folder's key to it.
+pub(super) async fn send(store: &Store, place: &Place, id: &SessionId) -> Result<Sent, Error> {
+    let (dir, now_ms) = (agent(), store.source().now_ms());
+    let (local, stream) = (Native::new(store, &dir, id), place.stream(&dir, id)?);
+    let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
+    place.outbox.add(&dir, id, now_ms)?;
+    place.ready().await?;
+    let mut is_merged = false;
+    let pushed = match sync::push(&link, &mut |_| {}).await {
+        Err(Error::Diverged { .. }) => {
+            is_merged = sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?.is_some();
+            sync::push(&link, &mut |_| {}).await?
+        }
+        pushed => pushed?,
+    };
+    lead(store, place, id, now_ms).await?;
+    place.outbox.settle(&link, &pushed, now_ms)?;
+    Ok(Sent { lines: pushed.lines, is_merged })
+}
+
+/// What was sent of a session.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    pub(super) lines: u64,
+    /// Whether it had gone on elsewhere.
+    pub(super) is_merged: bool,
+}
+
+/// Leads the key of a session's folder to it: it is the one that was used last there.
+async fn lead(store: &Store, place: &Place, id: &SessionId, now_ms: i64) -> Result<(), Error> {
+    let Some(key) = key_of(store, id)? else { return Ok(()) };
+    let now = sync::find_by_key(&place.remote, &place.tenant, &key).await?;
+    if now.is_none_or(|now| now.session != *id) {
+        let to = Pointer { session: id.clone(), created_ms: now_ms };
+        sync::point(&place.remote, &place.tenant, &key, &to).await?;
+    }
+    Ok(())
+}
+
+/// The key of the folder that a session works in.
+fn key_of(store: &Store, id: &SessionId) -> Result<Option<Key>, Error> {
+    let reader = LogReader::open(store.medium().as_ref(), &agent().transcript(id))?;
+    let (mut scanner, mut folder) = (Scanner::default(), None);
+    let mut forward = reader.forward(0);
+    while let Some(line) = forward.next()? {
+        scanner.feed(&line, |record| {
+            let cwd = record.foreign.as_deref().and_then(|foreign| foreign.cwd.as_deref().map(str::to_owned));
+            folder = folder.take().or(cwd);
+        });
+        if folder.is_some() || scanner.next_number() > ABOUT_LINES {
+            break;
+        }
+    }
+    Ok(folder.as_deref().and_then(claude_key).and_then(|key| key.parse().ok()))
+}
+
+/// Whether someone else is writing a session.
+pub(super) async fn claim(store: &Store, place: &Place, id: &SessionId) -> Result<Acquired, Error> {
+    let stream = place.stream(&agent(), id)?;
+    let now_ms = store.source().now_ms();
+    let acquired = lease::acquire(&place.remote, &stream, &holder(), now_ms, LEASE).await?;
+    match acquired {
+        // As if its time were over.
+        Acquired::Taken { holder, until_ms } if is_dead(&holder) => {
+            lease::acquire(&place.remote, &stream, &self::holder(), until_ms + 1, LEASE).await
+        }
+        other => Ok(other),
+    }
+}
+
+/// What became of what was to be carried.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// Lines that were sent.
+    pub(super) lines: u64,
+    /// Sessions that had gone on elsewhere.
+    pub(super) merged: BTreeSet<SessionId>,
+    /// Sessions that are not there yet, and why.
+    pub(super) waiting: BTreeMap<SessionId, String>,
+}
+
+/// The thread that carries.
+pub(super) struct Carrier {
+    orders: Orders,
+    reports: mpsc::Receiver<Report>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Says what is to be carried.
+#[derive(Clone)]
+pub(super) struct Orders(tokio::sync::mpsc::UnboundedSender<Order>);
+
+impl Orders {
+    /// Has a session sent.
+    pub(super) fn send(&self, id: SessionId) {
+        // Without a carrier its mark is still there.
+        drop(self.0.send(Order::Send(id)));
+    }
+
+    /// Has the rest of a session fetched.
+    pub(super) fn fetch(&self, id: SessionId) {
+        drop(self.0.send(Order::Fetch(id)));
+    }
+}
+
+enum Order {
+    /// A session has something new.
+    Send(SessionId),
+    /// The rest of a session has to be fetched before anything of it is sent.
+    Fetch(SessionId),
+    /// No more than that long.
+    End(Duration),
+}
+
+impl Carrier {
+    /// Begins; `told` hears of what a person should know.
+    pub(super) fn begin(
+        store: &Store,
+        place: Place,
+        lease: Option<Lease>,
+        told: impl Fn(String) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (orders, mut incoming) = tokio::sync::mpsc::unbounded_channel();
+        let (report, reports) = mpsc::channel();
+        let store = store.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("carrier".to_owned()).spawn(move || {
+            let work = Work { store, place, lease, told: Box::new(told), report: Report::default() };
+            let done = runtime.block_on(work.go(&mut incoming));
+            // Without a receiver nobody wants to know any more.
+            drop(report.send(done));
+        })?;
+        Ok(Self { orders: Orders(orders), reports, thread: Some(thread) })
+    }
+
+    /// Who takes orders.
+    pub(super) fn orders(&self) -> Orders {
+        self.orders.clone()
+    }
+
+    /// Sends what is left, for no longer than that, and gives the lease back.
+    pub(super) fn end(mut self, within: Duration) -> Report {
+        drop(self.orders.0.send(Order::End(within)));
+        // A connection that hangs is left to the system.
+        let report = self.reports.recv_timeout(within + Duration::from_millis(500)).unwrap_or_default();
+        if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished)
+            && thread.join().is_err()
+        {
+            tracing::warn!("the carrier ended badly; what waits is marked");
+        }
+        report
+    }
+}
+
+struct Work {
+    store: Store,
+    place: Place,
+    lease: Option<Lease>,
+    told: Box<dyn Fn(String) + Send>,
+    report: Report,
+}
+
+impl Work {
+    async fn go(mut self, orders: &mut tokio::sync::mpsc::UnboundedReceiver<Order>) -> Report {
+        let (mut wanted, mut fetch): (BTreeSet<SessionId>, BTreeSet<SessionId>) = Default::default();
+        let (mut next, mut pause) = (Instant::now(), PAUSES.0);
+        let mut care = Instant::now() + CARE;
+        let end = loop {
+            let has_work = !wanted.is_empty() || !fetch.is_empty();
+            tokio::select! {
+                biased;
+                order = orders.recv() => match order {
+                    Some(Order::Send(id)) => drop(wanted.insert(id)),
+                    Some(Order::Fetch(id)) => drop(fetch.insert(id)),
+                    Some(Order::End(within)) => break Instant::now() + within,
+                    None => break Instant::now(),
+                },
+                () = tokio::time::sleep_until(next), if has_work => {
+                    let went = self.carry(&mut wanted, &mut fetch).await;
+                    pause = if went { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
+                    next = Instant::now() + pause;
+                }
+                () = tokio::time::sleep_until(care) => {
+                    self.renew().await;
+                    care = Instant::now() + CARE;
+                }
+            }
+        };
+        let rest = async {
+            while (!wanted.is_empty() || !fetch.is_empty()) && !self.carry(&mut wanted, &mut fetch).await {
+                tokio::time::sleep(PAUSES.0).await;
+            }
+            if let Some(lease) = self.lease.take()
+                && let Err(error) = lease.release(&self.place.remote).await
+            {
+                tracing::debug!(%error, "the lease was not given back");
+            }
+        };
+        if tokio::time::timeout_at(end, rest).await.is_err() {
+            for id in wanted.iter().chain(&fetch) {
+                let entry = self.report.waiting.entry(id.clone());
+                entry.or_insert_with(|| "there was no time left".to_owned());
+            }
+        }
+        self.report
+    }
+
+    /// Carries what there is to carry; `false` if it has to be tried again.
+    async fn carry(&mut self, wanted: &mut BTreeSet<SessionId>, fetch: &mut BTreeSet<SessionId>) -> bool {
+        for id in fetch.clone() {
+            match super::fetch::pull(&self.store, &self.place, &id).await {
+                Ok(_) => drop(fetch.remove(&id)),
+                Err(error) => return self.failed(&id, &error, fetch),
+            }
+        }
+        for id in wanted.clone() {
+            match send(&self.store, &self.place, &id).await {
+                Ok(sent) => {
+                    wanted.remove(&id);
+                    self.report.lines += sent.lines;
+                    if sent.is_merged && self.report.merged.insert(id.clone()) {
+                        (self.told)(format!(
+                            "session {id} went on elsewhere meanwhile; the lines of both are kept, as branches (`unforget tree {id}`)"
+                        ));
+                    }
+                    if self.report.waiting.remove(&id).is_some() {
+                        (self.told)(format!("session {id} is there again, all of it"));
+                    }
+                }
+                Err(error) => return self.failed(&id, &error, wanted),
+            }
+        }
+        true
+    }
+
+    /// Remembers why a session is not there; one that will not get there by waiting is not tried again.
+    fn failed(&mut self, id: &SessionId, error: &Error, among: &mut BTreeSet<SessionId>) -> bool {
+        let is_new = self.report.waiting.insert(id.clone(), error.to_string()).is_none();
+        if is_new {
+            (self.told)(format!("session {id} is kept here, not yet at {}: {error}", self.place.address));
+        }
+        if error.is_passing() {
+            return false;
+        }
+        among.remove(id);
+        true
+    }
+
+    async fn renew(&mut self) {
+        let now_ms = self.store.source().now_ms();
+        if let Some(lease) = &mut self.lease {
+            match lease.renew(&self.place.remote, now_ms).await {
+                Err(Error::Conflict { .. }) => {
+                    self.lease = None;
+                    (self.told)("another machine has taken over this session; the lines of both will be kept".to_owned());
+                }
+                Err(error) => tracing::debug!(%error, "the lease was not extended"),
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+/// Whether a holder was a program on this machine that has ended.
+fn is_dead(holder: &str) -> bool {
+    let Some((machine, process)) = holder.rsplit_once('/') else { return false };
+    let is_here = self::holder().rsplit_once('/').is_some_and(|(here, _)| here == machine);
+    is_here && process.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new("/proc").join(process).exists()
+}
+
+/// This machine and program, for others to read.
+pub(super) fn holder() -> String {
+    let name = read_small(&Os::new("/etc"), Path::new("hostname"), MAX_NAME).ok();
+    let name = name.and_then(|name| String::from_utf8(name).ok()).unwrap_or_default();
+    let name = if name.trim().is_empty() { "a machine" } else { name.trim() };
+    format!("{name}/{}", std::process::id())
+}

@@ -1,0 +1,73 @@
+//! How a session of Claude Code gets here before it is restored: all of it, or just its end.
+
+use unforget_claude::keep::{agent, kept_id};
+use unforget_claude::tail::{Step, Tail};
+use unforget_core::stamp::SessionId;
+use unforget_core::store::Store;
+use unforget_remote::sync::{self, Link, Native, Pulled};
+use unforget_remote::{Error, Remote as _};
+
+use crate::commands::Context;
+use crate::commands::remote::Place;
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+
+/// How much of a session's end is fetched at first; it is four times as much each time that this was not enough.
+const FIRST_REACH: u64 = 256 << 10;
+
+/// Fetches what is not here of a session; what went on here and there is kept, both.
+pub(super) async fn pull(store: &Store, place: &Place, id: &SessionId) -> Result<Pulled, Error> {
+    pull_watched(store, place, id, &mut |_| {}).await
+}
+
+async fn pull_watched(store: &Store, place: &Place, id: &SessionId, watch: sync::Watch<'_>) -> Result<Pulled, Error> {
+    let (dir, now_ms) = (agent(), store.source().now_ms());
+    let (local, stream) = (Native::new(store, &dir, id), place.stream(&dir, id)?);
+    let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
+    match sync::pull(&link, watch).await {
+        Err(Error::Diverged { .. }) => {
+            sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+            sync::pull(&link, &mut |_| {}).await
+        }
+        pulled => pulled,
+    }
+}
+
+/// Has a session here as it is there. Without an answer, what is here has to do; if nothing is here, that is an error.
+pub(super) async fn have(context: &Context, place: &Place, id: &unforget_claude::id::SessionId) -> Result<()> {
+    let kept = kept_id(id)?;
+    let is_here = context.store.medium().stat(&agent().transcript(&kept)).is_ok();
+    let progress = Progress::bytes("fetching");
+    let pulled = pull_watched(&context.store, place, &kept, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
+    drop(progress);
+    match pulled {
+        Ok(_) => Ok(()),
+        Err(Error::NotFound { .. }) if is_here => Ok(()),
+        Err(Error::NotFound { .. }) => Err(Failure::new(format!("session {id} is neither here nor at {}", place.address))
+            .hint("`unforget sessions --agent claude` lists what is here, `unforget remote ls` what is there")),
+        Err(error) if error.is_passing() && is_here => {
+            context.tell(&format!("note: {error}; going on with what is here"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The end of a session that is not here: what resuming needs; none if that is all of it.
+pub(super) async fn end(place: &Place, id: &unforget_claude::id::SessionId) -> Result<Option<Vec<Vec<u8>>>> {
+    let stream = place.stream(&agent(), &kept_id(id)?)?;
+    let all = place.remote.frontier(&stream).await?;
+    let mut reach = FIRST_REACH;
+    while reach < all.bytes {
+        let end = sync::tail(&place.remote, &stream, reach).await?;
+        let mut tail = Tail::default();
+        for (at, line) in end.lines.iter().enumerate().rev() {
+            if tail.feed(line, (at as u64, at as u64 + 1)) == Step::Enough {
+                let wanted = tail.finish();
+                let line = |(at, _): &(u64, u64)| usize::try_from(*at).ok().and_then(|at| end.lines.get(at));
+                return Ok(Some(wanted.iter().filter_map(line).map(|line| line.to_vec()).collect()));
+            }
+        }
+        reach = reach.saturating_mul(4);
+    }
+    Ok(None)
+}

@@ -1,0 +1,116 @@
+//! `claude restore`: sessions into the place where Claude Code finds them.
+
+use std::path::Path;
+
+use unforget_claude::id::SessionId;
+use unforget_claude::keep::{Keeper, agent, kept_id};
+use unforget_claude::restore::{Extent, Restored, Wish};
+use unforget_claude::rewrite::Rewrite;
+use unforget_core::json::quote;
+
+use super::{fetch, is_alive, keeper, line, named, project};
+use crate::cli;
+use crate::commands::Context;
+use crate::commands::remote::{Place, wait};
+use crate::config::{self, flags::Flags};
+use crate::failure::{Outcome, Result};
+use crate::screen;
+
+pub(super) fn run(context: &Context, args: &cli::Restore) -> Result<Outcome> {
+    let keeper = keeper(context, &args.program)?;
+    let (folder, project) = project(args.cwd.as_deref())?;
+    let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
+    let mut sessions = Vec::new();
+    for name in &args.sessions {
+        let id = named(context, name)?;
+        sessions.push((used_ms(context, &id), id));
+    }
+    // The one that was used last is written last: `claude --continue` goes by the time of the file.
+    sessions.sort_by_key(|(used_ms, _)| *used_ms);
+    let how = How { rewrite_paths: args.rewrite_paths, tail: args.tail };
+    for (_, id) in &sessions {
+        let restored = one(context, &keeper, place.as_ref(), id, &folder, &project, how)?;
+        tell(context, id, &folder, &restored)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// How sessions are restored.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) rewrite_paths: bool,
+    pub(super) tail: bool,
+}
+
+/// Restores one session, which is fetched first if there is a remote.
+pub(super) fn one(
+    context: &Context,
+    keeper: &Keeper,
+    place: Option<&Place>,
+    id: &SessionId,
+    folder: &Path,
+    project: &unforget_claude::project::ProjectKey,
+    how: How,
+) -> Result<Restored> {
+    let is_here = context.store.medium().stat(&agent().transcript(&kept_id(id)?)).is_ok();
+    if let Some(place) = place {
+        if how.tail && !is_here {
+            if let Some(lines) = wait(fetch::end(place, id))? {
+                let wish = Wish { project, rewrite: None, extent: Extent::Tail };
+                return Ok(keeper.restore_end(id, &wish, lines, &is_alive)?);
+            }
+        }
+        wait(fetch::have(context, place, id))?;
+    }
+    let rewrite = if how.rewrite_paths { paths(keeper, id, folder)? } else { None };
+    let extent = if how.tail { Extent::Tail } else { Extent::Whole };
+    Ok(keeper.restore(id, &Wish { project, rewrite: rewrite.as_ref(), extent }, &is_alive)?)
+}
+
+/// What has to be put right in a session that worked elsewhere.
+fn paths(keeper: &Keeper, id: &SessionId, folder: &Path) -> Result<Option<Rewrite>> {
+    let there = keeper.worked_in(id)?;
+    let mut pairs = Vec::new();
+    if let Some(old) = &there.folder {
+        pairs.push((old.clone(), folder.display().to_string()));
+    }
+    if let Some(old) = &there.config_dir {
+        pairs.push((old.clone(), keeper.config().medium().root().display().to_string()));
+    }
+    pairs.retain(|(old, new)| old != new);
+    Ok((!pairs.is_empty()).then(|| Rewrite::new(pairs)))
+}
+
+fn used_ms(context: &Context, id: &SessionId) -> i64 {
+    let entry = context.find(unforget_core::index::Place::Agents, id.as_str());
+    entry.ok().and_then(|entry| entry.row.updated_ms).unwrap_or(0)
+}
+
+fn tell(context: &Context, id: &SessionId, folder: &Path, restored: &Restored) -> Result<()> {
+    let Restored { lines, bytes, sides, files, is_tail, .. } = restored;
+    let path = restored.path.display().to_string();
+    line(
+        context,
+        || {
+            format!(
+                "{{\"session\":\"{id}\",\"file\":{},\"lines\":{lines},\"bytes\":{bytes},\"sides\":{sides},\"files\":{files},\"tail\":{is_tail}}}",
+                quote(&path)
+            )
+        },
+        || {
+            let part = if *is_tail { "the end: " } else { "" };
+            let more = match (sides, files) {
+                (0, 0) => String::new(),
+                (sides, files) => format!(", {sides} transcripts of sub-agents, {files} files"),
+            };
+            format!("{id}  {part}{lines} lines, {}{more}", screen::bytes(*bytes))
+        },
+    )?;
+    for left in &restored.left_alone {
+        context.tell(&format!("note: left as it is: {left}"))?;
+    }
+    if !context.json {
+        context.tell(&format!("go on with it in {}: claude --resume {id}", folder.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! `claude watch`: everything that Claude Code writes, until Ctrl-C.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use unforget_claude::keep::{agent, kept_id};
+use unforget_claude::mirror::{Kept, Mirror};
+use unforget_claude::place::Found;
+
+use super::carrier::Carrier;
+use super::{keeper, save};
+use crate::cli;
+use crate::commands::Context;
+use crate::commands::remote::{Place, wait};
+use crate::config::{self, flags::Flags};
+use crate::failure::{Failure, Outcome, Result};
+
+/// How long it takes at most until Ctrl-C is heard.
+const LISTEN: Duration = Duration::from_millis(250);
+/// How long what is left is sent after Ctrl-C or SIGTERM.
+const FLUSH: Duration = Duration::from_secs(12);
+
+pub(super) fn run(context: &Context, args: &cli::Watch) -> Result<Outcome> {
+    let keeper = keeper(context, &args.program)?;
+    let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
+    let carrier = match place {
+        Some(place) => Some(Carrier::begin(&context.store, place, None, speak)?),
+        None => None,
+    };
+    let mut mirror = Mirror::begin(&keeper)?;
+    let is_over = ending()?;
+    // What was deleted here on purpose is not brought back by the way.
+    let store = context.store.clone();
+    let is_wanted = move |found: &Found| {
+        kept_id(&found.id).is_ok_and(|id| store.medium().stat(&agent().trashed(&id)).is_err())
+    };
+    context.tell(&format!("watching {} (Ctrl-C ends it)", keeper.config().medium().root().display()))?;
+    let mut told: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
+    let mut kept = mirror.sweep(&is_wanted)?;
+    loop {
+        for Kept { found, outcome } in kept {
+            match outcome {
+                Ok(saved) if saved.is_empty() => {}
+                Ok(saved) => {
+                    save::tell(context, &found, &saved)?;
+                    if let Some(carrier) = &carrier {
+                        carrier.orders().send(kept_id(&found.id)?);
+                    }
+                }
+                // Each trouble is told once; it is tried again all the while.
+                Err(error) => {
+                    let text = error.to_string();
+                    if told.insert(found.id.to_string(), text.clone()).is_none_or(|before| before != text) {
+                        Failure::from(error).of(found.id.as_str()).tell()?;
+                    }
+                }
+            }
+        }
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        kept = mirror.turn(LISTEN, &is_wanted)?;
+    }
+    for Kept { found, outcome } in mirror.sweep(&is_wanted)? {
+        if outcome.is_ok_and(|saved| !saved.is_empty())
+            && let Some(carrier) = &carrier
+        {
+            carrier.orders().send(kept_id(&found.id)?);
+        }
+    }
+    if let Some(carrier) = carrier {
+        for (id, why) in carrier.end(FLUSH).waiting {
+            context.tell(&format!("note: {id} is kept here, not yet there: {why}"))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Says something beside what a program prints.
+pub(super) fn speak(text: String) {
+    use std::io::Write as _;
+    // Nobody may be there to hear it.
+    drop(writeln!(anstream::stderr().lock(), "{}", crate::screen::safe(&text)));
+}
+
+/// Becomes true with Ctrl-C or SIGTERM.
+fn ending() -> Result<Arc<AtomicBool>> {
+    let over = Arc::new(AtomicBool::new(false));
+    let flag = over.clone();
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let heard = wait(async {
+            use tokio::signal::unix::{SignalKind, signal};
+            let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            Ok(())
+        });
+        if heard.is_ok() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    })?;
+    Ok(over)
+}
