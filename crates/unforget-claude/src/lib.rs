@@ -24,6 +24,7 @@ pub mod place;
 pub mod project;
 pub mod restore;
 pub mod rewrite;
+mod row;
 pub mod tail;
 
 pub use error::{Error, Result};

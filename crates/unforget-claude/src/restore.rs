@@ -81,8 +81,8 @@ impl Keeper {
             Extent::Tail => tail_of(&reader)?,
         };
         restored.is_tail = lines.is_some();
-        let mut source = Source::of(&reader, lines)?;
-        self.write(&target, wish.rewrite, &mut source, &mut restored)?;
+        let source = lines.map_or(Source::Kept(&reader), Source::Lines);
+        self.write(&target, wish.rewrite, &source, Rest::Here, &mut restored)?;
         Ok(restored)
     }
 
@@ -97,7 +97,7 @@ impl Keeper {
         let target = self.target(id, wish.project, is_alive)?;
         self.check_newer(&target, None)?;
         let mut restored = Restored { is_tail: true, ..Restored::default() };
-        self.write(&target, wish.rewrite, &mut Source::Lines(lines), &mut restored)?;
+        self.write(&target, wish.rewrite, &Source::Lines(lines), Rest::Elsewhere, &mut restored)?;
         Ok(restored)
     }
 
@@ -140,8 +140,8 @@ impl Keeper {
             let reader = LogReader::open(self.store.medium().as_ref(), &dir.side(kept, name))?;
             match self.check_newer(&target, Some(&reader)) {
                 Ok(()) => {
-                    let mut source = Source::of(&reader, None)?;
-                    self.write(&target, wish.rewrite, &mut source, &mut Restored::default())?;
+                    let source = Source::Kept(&reader);
+                    self.write(&target, wish.rewrite, &source, Rest::Here, &mut Restored::default())?;
                     restored.sides += 1;
                 }
                 Err(Error::Newer { path }) => {
@@ -176,7 +176,8 @@ impl Keeper {
         &self,
         target: &Path,
         rewrite: Option<&Rewrite>,
-        source: &mut Source<'_>,
+        source: &Source<'_>,
+        rest: Rest,
         restored: &mut Restored,
     ) -> Result<()> {
         let medium = self.config.medium();
@@ -195,7 +196,7 @@ impl Keeper {
         })?;
         restored.path = medium.root().join(target);
         let written = LogReader::open(medium, target)?;
-        let mark = Mark { is_part: matches!(source, Source::Lines(_)), ..Mark::at(&written, written.len())? };
+        let mark = Mark { is_part: rest == Rest::Elsewhere, ..Mark::at(&written, written.len())? };
         self.marks.put(&restored.path, &mark);
         Ok(())
     }
@@ -240,25 +241,25 @@ impl Keeper {
 
 /// Where lines come from.
 enum Source<'r> {
-    Whole { reader: &'r LogReader, from: u64 },
-    /// Some of what is kept.
-    Some { reader: &'r LogReader, ranges: Vec<(u64, u64)> },
-    /// The end of what is not here.
+    /// All that is kept.
+    Kept(&'r LogReader),
+    /// Some of it, or the end of what is not here.
     Lines(Vec<Vec<u8>>),
 }
 
-impl<'r> Source<'r> {
-    fn of(reader: &'r LogReader, ranges: Option<Vec<(u64, u64)>>) -> Result<Self> {
-        Ok(match ranges {
-            Some(ranges) => Source::Some { reader, ranges },
-            None => Source::Whole { reader, from: 0 },
-        })
-    }
+/// Where the lines are that are not restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Here,
+    Elsewhere,
+}
 
-    fn each(&mut self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+impl Source<'_> {
+    fn each(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         match self {
-            Source::Whole { reader, from } => {
-                let mut forward = reader.forward(*from);
+            Source::Lines(lines) => lines.iter().try_for_each(|line| take(line)),
+            Source::Kept(reader) => {
+                let mut forward = reader.forward(0);
                 while let Some(line) = forward.next().map_err(io::Error::other)? {
                     if line.is_overlong() {
                         let len = usize::try_from(line.len).map_err(io::Error::other)?;
@@ -269,22 +270,20 @@ impl<'r> Source<'r> {
                 }
                 Ok(())
             }
-            Source::Some { reader, ranges } => ranges.iter().try_for_each(|(start, end)| {
-                let len = usize::try_from(end - start).map_err(io::Error::other)?;
-                take(&reader.bytes(*start, len).map_err(io::Error::other)?)
-            }),
-            Source::Lines(lines) => lines.iter().try_for_each(|line| take(line)),
         }
     }
 }
 
-/// The places of the lines that resuming needs; none if it needs all of them.
-fn tail_of(reader: &LogReader) -> Result<Option<Vec<(u64, u64)>>> {
+/// The lines that resuming needs; none if it needs all of them, or if it cannot be told which.
+fn tail_of(reader: &LogReader) -> Result<Option<Vec<Vec<u8>>>> {
     let mut tail = Tail::default();
     let mut backward = reader.backward();
     while let Some(line) = backward.next()? {
-        if tail.feed(line.bytes, (line.offset, line.offset + line.len)) == Step::Enough {
-            return Ok(Some(tail.finish()));
+        if line.is_overlong() {
+            return Ok(None);
+        }
+        if tail.feed(line.bytes) == Step::Enough {
+            return Ok(Some(tail.finish().lines));
         }
     }
     Ok(None)

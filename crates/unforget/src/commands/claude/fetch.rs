@@ -60,11 +60,9 @@ pub(super) async fn end(place: &Place, id: &unforget_claude::id::SessionId) -> R
     while reach < all.bytes {
         let end = sync::tail(&place.remote, &stream, reach).await?;
         let mut tail = Tail::default();
-        for (at, line) in end.lines.iter().enumerate().rev() {
-            if tail.feed(line, (at as u64, at as u64 + 1)) == Step::Enough {
-                let wanted = tail.finish();
-                let line = |(at, _): &(u64, u64)| usize::try_from(*at).ok().and_then(|at| end.lines.get(at));
-                return Ok(Some(wanted.iter().filter_map(line).map(|line| line.to_vec()).collect()));
+        for line in end.lines.iter().rev() {
+            if tail.feed(line) == Step::Enough {
+                return Ok(Some(tail.finish().lines));
             }
         }
         reach = reach.saturating_mul(4);

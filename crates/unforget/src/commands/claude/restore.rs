@@ -78,7 +78,8 @@ fn paths(keeper: &Keeper, id: &SessionId, folder: &Path) -> Result<Option<Rewrit
         pairs.push((old.clone(), keeper.config().medium().root().display().to_string()));
     }
     pairs.retain(|(old, new)| old != new);
-    Ok((!pairs.is_empty()).then(|| Rewrite::new(pairs)))
+    let pairs: Vec<(&str, &str)> = pairs.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
+    Ok(if pairs.is_empty() { None } else { Some(Rewrite::new(pairs)?) })
 }
 
 fn used_ms(context: &Context, id: &SessionId) -> i64 {

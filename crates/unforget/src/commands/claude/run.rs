@@ -272,7 +272,6 @@ struct Ended {
     deadline: Option<Instant>,
     /// The sessions that were written.
     sessions: BTreeSet<SessionId>,
-    lines: u64,
     troubles: Vec<String>,
 }
 
@@ -326,7 +325,7 @@ async fn attend(
     };
     is_over.store(true, Ordering::Relaxed);
     let kept = keeping.join().map_err(|_| Failure::new("what was kept is not known: the mirror ended badly"))?;
-    Ok(Ended { status, deadline, sessions: kept.sessions, lines: kept.lines, troubles: kept.troubles })
+    Ok(Ended { status, deadline, sessions: kept.sessions, troubles: kept.troubles })
 }
 
 /// Asks the program to end, and sets the time by which everything is over.
@@ -389,7 +388,6 @@ fn descends(pid: u32, from: u32) -> bool {
 #[derive(Default)]
 struct WasKept {
     sessions: BTreeSet<SessionId>,
-    lines: u64,
     troubles: Vec<String>,
 }
 
@@ -406,7 +404,6 @@ fn keep(mut mirror: Mirror, mine: &Mine, orders: Option<&Orders>, is_over: &Atom
                 for kept in kept {
                     match (kept.outcome, kept_id(&kept.found.id)) {
                         (Ok(saved), Ok(id)) => {
-                            was.lines += saved.lines + saved.side_lines;
                             was.sessions.insert(kept.found.id);
                             if let Some(orders) = orders.filter(|_| !saved.is_empty() || is_last) {
                                 orders.send(id);
