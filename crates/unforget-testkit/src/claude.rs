@@ -66,7 +66,8 @@ impl Claude {
         if !program.is_file() {
             // Written past the test harness, which would swallow it: nobody is to believe that this was tested.
             let place = program.display();
-            let note = format!("\nSKIPPED: the real Claude CLI {version} is not at {place}; `cargo xtask test` installs it\n");
+            let note =
+                format!("\nSKIPPED: the real Claude CLI {version} is not at {place}; `cargo xtask test` installs it\n");
             drop(io::stderr().write_all(note.as_bytes()));
             return None;
         }

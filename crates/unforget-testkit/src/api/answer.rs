@@ -183,7 +183,9 @@ fn thinking(body: &Value) -> Value {
 
 /// The first words of the first texts: enough to see what was summarised.
 fn summary(body: &Value) -> String {
-    let texts = conversation::user_texts(body);
+    let mut texts = conversation::user_texts(body);
+    // What asks for the summary is not part of it.
+    texts.retain(|text| !text.contains(CLI_COMPACTS));
     let length: usize = texts.iter().map(|text| text.chars().count()).sum();
     let beginnings = texts.iter().take(SUMMARY_TEXTS).map(|text| {
         let words: Vec<&str> = text.split_whitespace().take(SUMMARY_WORDS).collect();

@@ -122,7 +122,7 @@ mod tests {
             ("[[tool:x|[1]]]", &[("tool", "x|[1]")]),
             ("[[ -f x ]] [[read:y]]", &[("read", "y")]),
             ("[[bash:never", &[]),
-            ("[[agent:do [[bash:ls]]]]", &[("agent", "do [[bash:ls]]"), ("bash", "ls]]")]),
+            ("[[agent:do [[bash:ls]]]]", &[("agent", "do [[bash:ls]]")]),
         ] {
             let wanted: Vec<_> = wanted.iter().map(|(name, rest)| ((*name).to_owned(), (*rest).to_owned())).collect();
             assert_eq!(parsed(text), wanted, "{text}");

@@ -8,8 +8,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::{Answer, Claude, Running};
+use super::{Answer, Claude, PATIENCE, Running};
 
 /// It is not a key, and the server takes any.
 const KEY: &str = "sk-ant-offline-dummy";
@@ -19,6 +21,8 @@ const QUIET: &[&str] = &[
     "DISABLE_ERROR_REPORTING",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
 ];
+/// Between two looks at a file that another program writes.
+const GLANCE: Duration = Duration::from_millis(10);
 /// What every prompt may do without being asked.
 const ALLOWED: &str = "Bash,Read,Write,Agent,Task";
 
@@ -110,6 +114,21 @@ impl Machine {
         let projects = fs::read_dir(self.config.join("projects")).ok()?;
         let mut places = projects.flatten().map(|project| project.path().join(format!("{session}.jsonl")));
         places.find(|place| place.is_file())
+    }
+
+    /// Waits until the transcript of a session is as it should be, but not for ever, and returns it.
+    ///
+    /// The CLI acts first and writes a moment later, and nothing but the file tells when it has.
+    pub fn wait_for(&self, session: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let lines = self.transcript(session).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+            if is_there(&lines) {
+                return lines;
+            }
+            thread::sleep(GLANCE);
+        }
+        panic!("the transcript of {session} did not become what it should in {PATIENCE:?}")
     }
 
     /// What the CLI says of its own running processes: the files of `sessions/`, by name.

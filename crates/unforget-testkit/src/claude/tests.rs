@@ -3,11 +3,11 @@
 use super::*;
 use crate::api::{FakeApi, Options};
 
-fn each(test: impl Fn(&FakeApi, &Machine)) {
+fn each(test: impl Fn(&FakeApi, &mut Machine)) {
     for claude in Claude::all() {
         let api = FakeApi::start(Options::default()).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        test(&api, &Machine::new(&claude, folder.path(), &api.url()));
+        test(&api, &mut Machine::new(&claude, folder.path(), &api.url()));
         let refused: Vec<String> = api.refusals().iter().map(|request| format!("{:?}", request.refusal)).collect();
         assert_eq!(refused, Vec::<String>::new(), "{}", claude.version());
     }
@@ -58,7 +58,8 @@ fn an_agent_below_is_not_the_main_conversation() {
 #[test]
 fn the_cli_compacts_when_the_server_says_that_much_was_used() {
     each(|api, machine| {
-        let first = machine.ask("keep PLUM [[tokens:990000]]", &[]);
+        machine.variables.push(("CLAUDE_CODE_AUTO_COMPACT_WINDOW".to_owned(), "100000".to_owned()));
+        let first = machine.ask("keep PLUM [[tokens:90000]]", &[]);
         let second = machine.resume(&first.session_id, "[[recall]]");
         assert!(!second.is_error, "{}", second.result);
         let bodies: Vec<String> =

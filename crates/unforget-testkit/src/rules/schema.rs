@@ -5,10 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{Rejection, Server};
 use super::blocks::{self, Block, Message, Role};
 use super::cache;
 use super::images::Picture;
+use super::{Rejection, Server};
 
 const MAX_MESSAGES: usize = 100_000;
 const MAX_TOOL_NAME_LENGTH: usize = 64;
