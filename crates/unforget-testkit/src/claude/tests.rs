@@ -59,7 +59,8 @@ fn an_agent_below_is_not_the_main_conversation() {
 fn the_cli_compacts_when_the_server_says_that_much_was_used() {
     each(|api, machine| {
         machine.variables.push(("CLAUDE_CODE_AUTO_COMPACT_WINDOW".to_owned(), "100000".to_owned()));
-        let first = machine.ask("keep PLUM [[tokens:90000]]", &[]);
+        let first = machine.ask("keep PLUM [[bash:echo before]]", &[]);
+        machine.resume(&first.session_id, "a long one, they say [[tokens:90000]]");
         let second = machine.resume(&first.session_id, "[[recall]]");
         assert!(!second.is_error, "{}", second.result);
         let bodies: Vec<String> =
