@@ -40,6 +40,7 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "api-error", play: api_error },
     Scenario { name: "local-command", play: local_command },
     Scenario { name: "file-history", play: file_history },
+    Scenario { name: "attached", play: attached },
 ];
 
 const MAX_TRIES: usize = 5;
@@ -233,6 +234,7 @@ fn says_failure(request: &Recorded) -> bool {
 fn local_command(stage: &mut Stage<'_>) {
     stage.begin("before the command");
     stage.machine.resume(stage.session, "/context");
+    stage.resume("after the command");
     stage.last();
 }
 
@@ -243,5 +245,26 @@ fn file_history(stage: &mut Stage<'_>) {
     let file = file.display();
     stage.begin(&format!("read it [[read:{file}]]"));
     stage.resume(&format!("write it [[write:{file}|new lines]]"));
+    stage.last();
+}
+
+/// Files that the CLI tells of by itself: one that a prompt names, and one that changes after it was read, between two
+/// prompts and in the middle of a call.
+fn attached(stage: &mut Stage<'_>) {
+    let file = stage.machine.cwd.join("poem.txt");
+    let write = |text: &str| fs::write(&file, text).unwrap();
+    write("old lines\n");
+    stage.begin("see @poem.txt");
+    stage.resume(&format!("read it [[read:{}]]", file.display()));
+    write("newer lines\n");
+    stage.resume("it has changed");
+    let gate = Gate::new();
+    let prompt = format!("it changes meanwhile [[chain:2|{}]]", gate.command());
+    let run = stage.machine.spawn(&prompt, &["--resume", stage.session]);
+    let held = gate.wait();
+    write("newest lines\n");
+    drop(held);
+    drop(gate.wait());
+    run.wait();
     stage.last();
 }
