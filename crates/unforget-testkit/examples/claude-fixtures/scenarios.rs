@@ -41,6 +41,7 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "local-command", play: local_command },
     Scenario { name: "file-history", play: file_history },
     Scenario { name: "attached", play: attached },
+    Scenario { name: "parallel-reversed", play: parallel_reversed },
 ];
 
 const MAX_TRIES: usize = 5;
@@ -77,6 +78,20 @@ fn tool(stage: &mut Stage<'_>) {
 fn parallel(stage: &mut Stage<'_>) {
     stage.begin("both [[parallel:echo one||echo two]]");
     stage.resume("and three [[parallel:echo a||exit 3||echo c]]");
+    stage.last();
+}
+
+/// Calls that run at once and end in another order than they began. The CLI runs only commands together that it knows
+/// to be harmless, so no gate can be among them; the order is looked at afterwards.
+fn parallel_reversed(stage: &mut Stage<'_>) {
+    stage.begin("all at once [[parallel:sleep 2||sleep 0.5||ls]]");
+    let transcript = fs::read_to_string(stage.machine.transcript(stage.session).unwrap()).unwrap();
+    let results = transcript.lines().filter(|line| line.contains("\"type\":\"tool_result\""));
+    let ids: Vec<String> = results
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|record| record["message"]["content"][0]["tool_use_id"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(ids.len() == 3 && ids.iter().rev().is_sorted(), "they ended as {ids:?}: please run it again");
     stage.last();
 }
 
