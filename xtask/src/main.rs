@@ -1,5 +1,6 @@
 //! Automation: `cargo xtask test` sets up what the tests need and runs all of them; `cargo xtask ci` is what must pass
-//! before a change lands; `cargo xtask powerloss` pulls the plug on real file systems.
+//! before a change lands; `cargo xtask powerloss` pulls the plug on real file systems; `cargo xtask claude-fixtures`
+//! records sessions of the real Claude CLI.
 //!
 //! Everything runs on a machine with nothing but a Rust toolchain; what else is needed is installed by name.
 #![allow(
@@ -14,6 +15,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+mod claude;
 mod powerloss;
 
 type Result<T = ()> = std::result::Result<T, String>;
@@ -27,6 +29,8 @@ cargo xtask COMMAND
   bench       measure against the bare hardware, as ratios in one run
   bench peers measure against other programs' session stores (`bench peers --help`, bench/README.md)
   powerloss   pull the plug on real ext4 and xfs file systems (root, Linux)
+  claude-fixtures [SCENARIO…]
+              let the real Claude CLI write the sessions that the tests read
 ";
 
 fn main() -> ExitCode {
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         Some("ci") => lint().and_then(|()| test()),
         Some("bench") if arguments.get(1).is_some_and(|what| what == "peers") => bench_peers(&arguments[2..]),
         Some("bench") => bench(),
+        Some("claude-fixtures") => claude::fixtures(&arguments[1..]),
         Some("powerloss") => powerloss::pull_the_plug(&workspace()),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");
@@ -76,6 +81,7 @@ fn test() -> Result {
     servers()?;
     moto()?;
     boto3()?;
+    claude::install();
     let counts = counted(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
     // Pulling the plug takes loop devices and root; where a machine has neither, the simulated power cuts have to do.
     match powerloss::possible() {

@@ -17,6 +17,10 @@
 //! `[[recall]]` lists every text of a person in the request; `[[long:N]]` says N words. `[[think]]` puts thinking before
 //! any of these, and `[[stop:REASON]]` changes the reason to stop. A text without directives is repeated.
 //!
+//! `[[agent:PROMPT]]` calls the tool that starts another agent; the prompt may hold directives of its own, which that
+//! agent's requests obey. `[[tokens:N]]` says that the request has N tokens, whatever it has, as long as this text is
+//! answered: a client that compacts by that number does so, although nothing is long.
+//!
 //! # Looser than the server
 //!
 //! `stop_sequences`, `context_management` and dropped thinking blocks (`input_transformations`) have no effect on the

@@ -2,6 +2,7 @@
 //!
 //! [`rules`] says what the Messages API accepts and rejects, in its own words; [`api`] is a server that obeys them;
 //! `agentcore` is a stand-in of AWS AgentCore Memory; [`servers`] starts real databases and buckets;
+//! [`claude`] runs the real Claude CLI against that server;
 //! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
 //! kind of damage from a seed, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
 //!
@@ -10,6 +11,7 @@
 #[cfg(feature = "agentcore")]
 pub mod agentcore;
 pub mod api;
+pub mod claude;
 pub mod corpus;
 pub mod crash;
 pub mod fuzzing;

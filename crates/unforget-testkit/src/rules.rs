@@ -24,6 +24,8 @@
 //! - A signature that the server never issued is refused even when mismatched blocks are to be dropped.
 //! - `tool_choice`, `thinking` and the sampling parameters are held against the model; in manual thinking the last
 //!   assistant turn begins with a thinking block; an open server tool must still be declared.
+//! - A system message may have an `output_config`, if the client names the beta `per-turn-control-2026-07-01`: the
+//!   Claude CLI sends one and goes without when it is refused.
 //! - `NaN` and `Infinity` are not JSON, and neither is a body nested deeper than serde_json reads (128 levels).
 //!
 //! # Looser than the server
@@ -68,11 +70,20 @@ pub struct Server<'a> {
     pub known_prefixes: Option<&'a HashMap<String, String>>,
     /// Tells that thinking blocks of another conversation are dropped instead of rejected.
     pub drop_mismatched: bool,
+    /// Tells that a system message may set `output_config` for what follows it, which a beta allows.
+    pub per_turn_control: bool,
 }
 
 impl Default for Server<'_> {
     fn default() -> Self {
-        Self { model: "claude-opus-5", window: 200_000, count: None, known_prefixes: None, drop_mismatched: false }
+        Self {
+            model: "claude-opus-5",
+            window: 200_000,
+            count: None,
+            known_prefixes: None,
+            drop_mismatched: false,
+            per_turn_control: false,
+        }
     }
 }
 
@@ -115,7 +126,7 @@ pub fn check_messages(messages: &[u8]) -> Result<(), Rejection> {
 
 fn check_value(body: &Value, server: &Server<'_>) -> Result<(), Rejection> {
     let model = Model::named(server.model);
-    let request = schema::read(body)?;
+    let request = schema::read(body, server)?;
     images::check_together(&request.pictures, server.window)?;
     content::check_roles(&request.messages, &model)?;
     content::check_empty(&request.messages)?;

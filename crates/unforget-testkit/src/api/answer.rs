@@ -89,7 +89,21 @@ fn first_word(body: &Value, prompt: &Prompt, tools: &Tools<'_>) -> Answer {
 }
 
 fn changes_others(directive: &Directive) -> bool {
-    matches!(directive.name.as_str(), "think" | "stop")
+    matches!(directive.name.as_str(), "think" | "stop" | "tokens")
+}
+
+/// How many tokens the request is said to have, if the text that is answered says so.
+///
+/// A request to compact never says so: its client would compact for ever.
+pub(super) fn claimed_tokens(body: &Value) -> Option<u64> {
+    let turns = conversation::turns(body);
+    let last_texts = turns.iter().rfind(|turn| turn.is_user).map(Turn::texts).unwrap_or_default();
+    if last_texts.iter().any(|text| text.contains(CLI_COMPACTS)) {
+        return None;
+    }
+    let prompt = conversation::prompt(&turns);
+    let claim = prompt.directives.iter().find(|directive| directive.name == "tokens")?;
+    claim.argument.trim().parse().ok()
 }
 
 fn obey(directive: &Directive, body: &Value, tools: &Tools<'_>) -> Option<Answer> {
@@ -105,6 +119,7 @@ fn obey(directive: &Directive, body: &Value, tools: &Tools<'_>) -> Option<Answer
             let (path, content) = directive.halves();
             Answer::calls(vec![tools.write(path, content)])
         }
+        "agent" => Answer::calls(vec![tools.agent(argument)]),
         "list" => Answer::calls(vec![directive::call("list_directory", json!({"path": argument}))]),
         "tool" => {
             let (name, input) = directive.halves();
@@ -168,7 +183,9 @@ fn thinking(body: &Value) -> Value {
 
 /// The first words of the first texts: enough to see what was summarised.
 fn summary(body: &Value) -> String {
-    let texts = conversation::user_texts(body);
+    let mut texts = conversation::user_texts(body);
+    // What asks for the summary is not part of it.
+    texts.retain(|text| !text.contains(CLI_COMPACTS));
     let length: usize = texts.iter().map(|text| text.chars().count()).sum();
     let beginnings = texts.iter().take(SUMMARY_TEXTS).map(|text| {
         let words: Vec<&str> = text.split_whitespace().take(SUMMARY_WORDS).collect();

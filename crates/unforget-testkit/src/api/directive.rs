@@ -82,6 +82,19 @@ impl<'a> Tools<'a> {
         }
     }
 
+    /// A call that hands a prompt to an agent below this one, in the foreground.
+    pub(super) fn agent(&self, prompt: &str) -> Value {
+        let name = if self.declares("Agent") { "Agent" } else { "Task" };
+        let kind = "general-purpose";
+        let input = json!({"description": "Asks an agent", "prompt": prompt, "subagent_type": kind});
+        let mut call = call(name, input);
+        // Only the newer tool runs in the background unless told otherwise.
+        if name == "Agent" {
+            call["input"]["run_in_background"] = json!(false);
+        }
+        call
+    }
+
     fn declares(&self, name: &str) -> bool {
         self.0.contains(&name)
     }
@@ -109,6 +122,7 @@ mod tests {
             ("[[tool:x|[1]]]", &[("tool", "x|[1]")]),
             ("[[ -f x ]] [[read:y]]", &[("read", "y")]),
             ("[[bash:never", &[]),
+            ("[[agent:do [[bash:ls]]]]", &[("agent", "do [[bash:ls]]")]),
         ] {
             let wanted: Vec<_> = wanted.iter().map(|(name, rest)| ((*name).to_owned(), (*rest).to_owned())).collect();
             assert_eq!(parsed(text), wanted, "{text}");
@@ -122,6 +136,9 @@ mod tests {
         assert_eq!(tools.bash("ls")["name"], "Bash");
         assert_eq!(tools.read("a"), call("Read", json!({"file_path": "a"})));
         assert_eq!(tools.write("a", "b"), call("Write", json!({"file_path": "a", "content": "b"})));
+        assert_eq!(tools.agent("look")["name"], "Task");
+        let newer = json!({"tools": [{"name": "Agent"}]});
+        assert_eq!(Tools::of(&newer).agent("look")["name"], "Agent");
         let other = Tools::of(&Value::Null);
         assert_eq!(other.bash("ls"), call("bash", json!({"command": "ls"})));
         assert_eq!(other.read("a"), call("read_file", json!({"path": "a"})));

@@ -34,6 +34,8 @@ pub(super) struct Accepted<'a> {
     pub(super) message_id: String,
     pub(super) request_id: String,
     pub(super) charge: Charge,
+    /// The tokens that the client is told of instead of those that it is charged for.
+    pub(super) claimed: Option<u64>,
     pub(super) window: u64,
 }
 
@@ -89,7 +91,7 @@ impl Accepted<'_> {
 
     /// Exactly these blocks, the arguments of the last one told as `input`.
     pub(super) fn tell(&self, answer: &Answer, input: Option<&str>, output_tokens: u64) -> Outcome {
-        let usage = self.charge.usage(output_tokens.max(1));
+        let usage = self.usage(output_tokens.max(1));
         if !self.is_streaming() {
             let message = json!({
                 "id": self.message_id, "type": "message", "role": "assistant", "model": self.model(),
@@ -149,9 +151,14 @@ impl Accepted<'_> {
         if !blocks.is_empty() {
             events.close_block();
         }
-        events.end("end_turn", &self.charge.usage(output_tokens));
+        events.end("end_turn", &self.usage(output_tokens));
         steps.extend(pieces(&events.bytes));
         stream(steps)
+    }
+
+    fn usage(&self, output_tokens: u64) -> Value {
+        let claimed = self.claimed.map(|input| Charge { input, created: 0, read: 0 });
+        claimed.unwrap_or(self.charge).usage(output_tokens)
     }
 
     fn begin(&self, text: &str) -> Events {
@@ -163,7 +170,7 @@ impl Accepted<'_> {
     }
 
     fn start(&self) -> Events {
-        Events::start(&Head { id: &self.message_id, model: self.model(), usage: self.charge.usage(1) })
+        Events::start(&Head { id: &self.message_id, model: self.model(), usage: self.usage(1) })
     }
 
     fn is_streaming(&self) -> bool {

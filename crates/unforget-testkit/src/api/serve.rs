@@ -11,7 +11,7 @@ use axum::extract::{Request, State as Extract};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, answer};
+use super::answer::{Answer, answer, claimed_tokens};
 use super::counting;
 use super::directive::{self, Tools};
 use super::outcome::{Accepted, Outcome};
@@ -26,6 +26,7 @@ use crate::rules::{self, Rejection, Server};
 /// More than any request may have, so that the rules can say so; what is beyond is not even read.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 const BINDING_CONTROLS: &str = "thinking-binding-controls-2026-08-01";
+const PER_TURN_CONTROL: &str = "per-turn-control-2026-07-01";
 
 pub(super) async fn handle(Extract(shared): Extract<Arc<Shared>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
@@ -112,14 +113,15 @@ fn server<'a>(
     request: &Recorded,
     count: &'a dyn Fn(&Value) -> u64,
 ) -> Server<'a> {
-    let controls = request.header("anthropic-beta").is_some_and(|betas| betas.contains(BINDING_CONTROLS));
+    let has_beta = |name: &str| request.header("anthropic-beta").is_some_and(|betas| betas.contains(name));
     let behaviour = request.json().pointer("/thinking/block_binding/prefix_mismatch_behavior").cloned();
     Server {
         model: &shared.options.model,
         window: shared.options.window,
         count: Some(count),
         known_prefixes: Some(&state.signatures),
-        drop_mismatched: controls && behaviour == Some(json!("drop_block")),
+        drop_mismatched: has_beta(BINDING_CONTROLS) && behaviour == Some(json!("drop_block")),
+        per_turn_control: has_beta(PER_TURN_CONTROL),
     }
 }
 
@@ -150,6 +152,7 @@ fn reply(shared: &Shared, state: &mut State, request: &Recorded, body: &Value, r
                 message_id: format!("msg_{}", base36(request.number)),
                 request_id: request_id.to_owned(),
                 charge: state.cache.charge(body),
+                claimed: claimed_tokens(body),
                 window: shared.options.window,
             };
             Some(message(state, &accepted, planned))

@@ -5,10 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use super::Rejection;
 use super::blocks::{self, Block, Message, Role};
 use super::cache;
 use super::images::Picture;
+use super::{Rejection, Server};
 
 const MAX_MESSAGES: usize = 100_000;
 const MAX_TOOL_NAME_LENGTH: usize = 64;
@@ -39,6 +39,9 @@ const REQUEST_MEMBERS: &[&str] = &[
     "top_p",
 ];
 
+const MESSAGE_MEMBERS: &[&str] = &["content", "role"];
+const CONTROLLED_MEMBERS: &[&str] = &["content", "output_config", "role"];
+
 pub(super) struct Request<'a> {
     pub(super) body: &'a Map<String, Value>,
     pub(super) max_tokens: i128,
@@ -49,7 +52,7 @@ pub(super) struct Request<'a> {
     pub(super) pictures: Vec<Picture>,
 }
 
-pub(super) fn read(value: &Value) -> Result<Request<'_>, Rejection> {
+pub(super) fn read<'a>(value: &'a Value, server: &Server<'_>) -> Result<Request<'a>, Rejection> {
     let body = object(value, "body")?;
     let max_tokens = body.get("max_tokens").and_then(integer).ok_or_else(|| invalid("max_tokens", "Field required"))?;
     let messages = body.get("messages").filter(|messages| is_filled(messages));
@@ -66,7 +69,7 @@ pub(super) fn read(value: &Value) -> Result<Request<'_>, Rejection> {
     let messages = messages
         .iter()
         .enumerate()
-        .map(|(index, message)| read_message(message, index, &mut pictures))
+        .map(|(index, message)| read_message(message, index, server, &mut pictures))
         .collect::<Result<_, _>>()?;
     Ok(Request { body, max_tokens, tools, messages, pictures })
 }
@@ -163,7 +166,12 @@ fn check_system(system: Option<&Value>) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn read_message<'a>(value: &'a Value, index: usize, pictures: &mut Vec<Picture>) -> Result<Message<'a>, Rejection> {
+fn read_message<'a>(
+    value: &'a Value,
+    index: usize,
+    server: &Server<'_>,
+    pictures: &mut Vec<Picture>,
+) -> Result<Message<'a>, Rejection> {
     let path = format!("messages.{index}");
     let message = object(value, &path)?;
     let role = match message.get("role").and_then(Value::as_str) {
@@ -184,6 +192,7 @@ fn read_message<'a>(value: &'a Value, index: usize, pictures: &mut Vec<Picture>)
             (read.collect::<Result<_, _>>()?, true)
         }
     };
-    only_members(message, &["content", "role"], &path)?;
+    let is_controlled = server.per_turn_control && role == Role::System;
+    only_members(message, if is_controlled { CONTROLLED_MEMBERS } else { MESSAGE_MEMBERS }, &path)?;
     Ok(Message { role, is_list, blocks })
 }

@@ -172,3 +172,36 @@ fn answers_end_with_the_window() {
     let usage = heard.events().iter().find(|event| event["type"] == "message_delta").unwrap()["usage"].clone();
     assert_eq!(usage["input_tokens"].as_u64().unwrap() + usage["output_tokens"].as_u64().unwrap(), 100);
 }
+
+#[test]
+fn an_agent_is_asked_with_the_prompt_that_was_given() {
+    let tools = json!([{"name": "Agent", "input_schema": {"type": "object"}}]);
+    let heard = ask(&start(), &with(say("go [[agent:look [[bash:ls]]]]"), "tools", tools));
+    assert_eq!(heard.started_blocks()[0]["name"], "Agent");
+    let input = heard.input();
+    assert_eq!((&input["prompt"], &input["run_in_background"]), (&json!("look [[bash:ls]]"), &json!(false)));
+    assert_eq!(heard.stop_reason(), "tool_use");
+}
+
+#[test]
+fn a_request_has_as_many_tokens_as_it_claims() {
+    let api = start();
+    let used = |text: &str| {
+        let usage = ask(&api, &say(text)).events()[0]["message"]["usage"].clone();
+        usage["input_tokens"].as_u64().unwrap()
+    };
+    assert_eq!(used("[[tokens:990000]] [[recall]]"), 990_000);
+    assert!(used("[[recall]]") < 100);
+    // The one that compacts does not count as long again.
+    assert!(used("[[tokens:990000]] create a detailed summary of all") < 100);
+    let heard = ask(&api, &say("[[tokens:990000]] [[recall]]"));
+    assert!(heard.text().starts_with("RECALL"), "{}", heard.text());
+}
+
+#[test]
+fn a_summary_leaves_out_what_asked_for_it() {
+    let messages =
+        [user(json!("plums and pears")), assistant(json!("yes")), user(json!("create a detailed summary of it"))];
+    let text = ask(&start(), &request(&messages)).text();
+    assert_eq!(text, "<analysis>none</analysis>\n<summary>\nSUMMARY: plums and p\n</summary>");
+}

@@ -126,3 +126,16 @@ fn old_models_think_whenever_they_have_a_budget() {
     let heard = ask(&api, &with(say("hi"), "thinking", manual));
     assert_eq!(heard.started_blocks()[0]["type"], "thinking");
 }
+
+#[test]
+fn a_system_message_has_an_output_config_only_with_its_beta() {
+    let api = start();
+    let system = json!({"role": "system", "content": "be brief", "output_config": {"effort": "low"}});
+    let body = request(&[user(json!("hi")), system]);
+    assert_eq!(ask(&api, &body).error().2, "messages.1.output_config: Extra inputs are not permitted");
+    let control = format!("{KEY}{VERSION}anthropic-beta: a,per-turn-control-2026-07-01,b\r\n");
+    let sent = |body: &Value| hear(open(&api, "POST /v1/messages", &control, body.to_string().as_bytes()));
+    assert_eq!(sent(&body).status, 200);
+    let person = json!({"role": "user", "content": "hi", "output_config": {"effort": "low"}});
+    assert_eq!(sent(&request(&[person])).error().2, "messages.0.output_config: Extra inputs are not permitted");
+}
