@@ -89,3 +89,23 @@ fn length(text: &str) -> usize {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&serde_json::value::RawValue>();
     values.next().unwrap().unwrap().get().len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_for_changes() {
+        let text = r#" {"b" : [1.50e0, {"a":"\u0041", "c":"x"}, [] ], "a":{"a":"x"},"d":{} } "#;
+        let mut asked = Vec::new();
+        let same = rewrite(text, &mut |path, value| {
+            asked.push((path.join("."), value.to_owned()));
+            None
+        });
+        assert_eq!(same, text);
+        assert_eq!(asked.len(), 10);
+        assert!(asked.contains(&("b.a".to_owned(), r#""\u0041""#.to_owned())));
+        let changed = rewrite(text, &mut |path, _| (path.last()? == "a").then(|| "7".to_owned()));
+        assert_eq!(changed, r#" {"b" : [1.50e0, {"a":7, "c":"x"}, [] ], "a":7,"d":{} } "#);
+    }
+}

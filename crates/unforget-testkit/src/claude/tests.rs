@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::{FakeApi, Options};
+use crate::rules;
 
 fn each(test: impl Fn(&FakeApi, &mut Machine)) {
     for claude in Claude::all() {
@@ -72,4 +73,30 @@ fn the_cli_compacts_when_the_server_says_that_much_was_used() {
 #[test]
 fn what_is_not_installed_is_not_found() {
     assert_eq!(Claude::find("0.0.0"), None);
+}
+
+/// What every fixture of the CLI must be, whoever made it last.
+#[test]
+fn fixtures_hold_no_prompts_and_would_be_accepted() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../unforget-core/tests/fixtures");
+    let mut seen = 0;
+    for version in [LATEST, OLDER] {
+        for entry in fixtures.join(format!("claude-{version}")).read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let name = path.display();
+            assert!(!text.contains("/tmp/"), "{name}");
+            for reminder in text.split("<system-reminder>").skip(1) {
+                assert!(reminder.find("</system-reminder>").is_some_and(|length| length < 200), "{name}: {reminder}");
+            }
+            if path.extension().is_some_and(|end| end == "json") {
+                let messages: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let body = serde_json::json!({"model": "m", "max_tokens": 1, "messages": messages}).to_string();
+                let server = rules::Server { per_turn_control: true, ..rules::Server::default() };
+                assert_eq!(rules::check(body.as_bytes(), &server), Ok(()), "{name}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 38, "{seen}");
 }
