@@ -56,9 +56,7 @@ impl Mark {
 
     fn encode(&self) -> String {
         let Self { identity: (device, inode), saved, tail, is_part } = self;
-        format!(
-            "{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"part\":{is_part}}}\n"
-        )
+        format!("{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"part\":{is_part}}}\n")
     }
 
     fn decode(text: &str) -> Option<Self> {

@@ -16,7 +16,7 @@ use unforget_core::replica::Intake;
 use unforget_core::stamp::SessionId as Kept;
 use unforget_core::store::{FileNote, MAX_FILE, Store};
 
-use crate::copy::{self, Mark, Marks, Taken, News};
+use crate::copy::{self, Mark, Marks, News, Taken};
 use crate::error::{Error, Result};
 use crate::footprint::{Part, footprint, memory};
 use crate::id::SessionId;
@@ -118,7 +118,8 @@ impl Keeper {
     fn follow(&self, file: &LogReader, path: &Path, open: impl Fn() -> Result<Intake>) -> Result<Taken> {
         let absolute = self.config.medium().root().join(path);
         let mark = self.marks.get(&absolute);
-        if let Some(News::From { start, end }) = mark.as_ref().map(|mark| copy::since(file, mark)).transpose()?.flatten()
+        if let Some(News::From { start, end }) =
+            mark.as_ref().map(|mark| copy::since(file, mark)).transpose()?.flatten()
             && start >= end
         {
             return Ok(Taken::default());

@@ -294,4 +294,3 @@ fn put(medium: &dyn Medium, path: &Path, write: impl FnOnce(&mut dyn Write) -> i
     medium.create_dir(parent(path)).map_err(failed)?;
     replace_written(medium, path, write).map_err(failed)
 }
-

@@ -21,12 +21,14 @@ mod answers;
 mod block;
 mod context;
 mod fit;
+mod foreign;
 mod limits;
 mod messages;
 mod path;
 mod repair;
 mod steps;
 
+pub use foreign::foreign_messages;
 pub use limits::Limits;
 pub use path::{Path, Trims, path};
 pub use repair::{Repair, RepairKind};

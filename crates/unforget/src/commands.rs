@@ -29,8 +29,8 @@ use crate::progress::Progress;
 use crate::{home, screen};
 
 mod append;
-mod claude;
 pub(crate) mod checkpoint;
+mod claude;
 mod config;
 pub(crate) mod conversation;
 mod diff;

@@ -115,9 +115,7 @@ fn body<'a>(kind: Cow<'a, str>, line: &Line<'a>, message: &Line<'a>, foreign: &F
     let title = |title: Option<Cow<'a, str>>, kind| title.map_or_else(|| aside(kind), |title| Body::Title { title });
     match kind.as_ref() {
         "user" if line.is_true("isCompactSummary") => match message.get("content").map(text_of) {
-            Some(summary) if !summary.trim().is_empty() => {
-                Body::Compaction { summary, first_kept: None, pinned: None }
-            }
+            Some(summary) if !summary.trim().is_empty() => Body::Compaction { summary, first_kept: None, pinned: None },
             _ => aside(kind),
         },
         "user" if line.is_true("isMeta") || line.is_true("isVisibleInTranscriptOnly") => aside(kind),

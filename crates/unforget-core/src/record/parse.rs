@@ -98,7 +98,9 @@ impl<'a> Fields<'a> {
 
     /// Whether Claude Code wrote the line: none of its lines has a version, and each has one of these.
     pub(super) fn is_foreign(&self) -> bool {
-        [Field::Uuid, Field::SessionId, Field::LeafUuid, Field::MessageId].iter().any(|field| self.get(*field).is_some())
+        [Field::Uuid, Field::SessionId, Field::LeafUuid, Field::MessageId]
+            .iter()
+            .any(|field| self.get(*field).is_some())
     }
 
     pub(super) fn body(&self, kind: Cow<'a, str>) -> Body<'a> {

@@ -8,12 +8,15 @@
 //! A `uuid` that comes again is the same line again (the first counts), and a parent that is not in the file is replaced by the step
 //! before, so that a hole costs what is in it and nothing else.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::record::{Body, Parent, Record};
 use crate::usage::Tokens;
+
+/// What a compaction begins with; its summary comes a few lines later.
+const BOUNDARY: &str = "compact_boundary";
 
 /// A `uuid` or another name, in sixteen bytes.
 type Name = u128;
@@ -28,8 +31,8 @@ pub(super) struct Links {
     named: HashMap<Name, usize>,
     /// The message that a record is a line or a result of.
     belongs: HashMap<u64, usize>,
-    /// What compactions kept, by the number of their boundary.
-    kept: HashMap<u64, u64>,
+    /// From where on the compaction kept something whose summary is still to come.
+    kept: Option<u64>,
 }
 
 /// A message of the model, as far as it was written.
@@ -37,7 +40,6 @@ pub(super) struct Links {
 struct Message {
     /// Its last line, or the last result.
     tip: u64,
-    answered: HashSet<Name>,
     counted: Tokens,
 }
 
@@ -53,34 +55,21 @@ impl Links {
         let before = foreign.parent.as_deref().and_then(|uuid| self.places.get(&name(uuid)).copied());
         let message = foreign.message.as_deref().map(name);
         let known = message.and_then(|message| self.named.get(&message).copied());
-        let call = match &record.body {
-            Body::ToolResult(result) => Some(name(&result.id)),
-            _ => None,
-        };
         let of_parent = before.and_then(|before| self.belongs.get(&before).copied());
-        // A second answer to a call is a branch: two programs went on from there.
-        let answers = call.zip(of_parent).filter(|(call, at)| !self.messages[*at].answered.contains(call));
-        let parent = match (known, answers, call, of_parent) {
-            (Some(at), ..) | (None, Some((_, at)), ..) => Some(self.messages[at].tip),
-            (None, None, None, Some(at)) => Some(self.messages[at].tip),
-            (None, None, ..) => before,
-        };
+        let parent = known.or(of_parent).map_or(before, |at| Some(self.messages[at].tip));
         record.parent = parent.map_or(Parent::Previous, Parent::Record);
         if let Some(uuid) = foreign.uuid.as_deref() {
             self.places.insert(name(uuid), n);
         }
-        let joined = match (known, message, answers) {
+        let joined = match (known, message, &record.body) {
             (Some(at), ..) => Some(at),
-            (None, Some(message), _) if matches!(record.body, Body::Assistant { .. } | Body::ToolUse(_)) => {
+            (None, Some(message), Body::Assistant { .. } | Body::ToolUse(_)) => {
                 self.named.insert(message, self.messages.len());
                 self.messages.push(Message::default());
                 foreign.begins_message = true;
                 Some(self.messages.len() - 1)
             }
-            (None, _, Some((call, at))) => {
-                self.messages[at].answered.insert(call);
-                Some(at)
-            }
+            (None, _, Body::ToolResult(_)) => of_parent,
             _ => None,
         };
         if let Some(at) = joined {
@@ -91,11 +80,12 @@ impl Links {
                 self.messages[at].counted = counted.or_more(&self.messages[at].counted);
             }
         }
-        if let Some(kept) = foreign.first_kept.as_deref().and_then(|uuid| self.places.get(&name(uuid)).copied()) {
-            self.kept.insert(n, kept);
-        }
-        if let (Body::Compaction { first_kept, .. }, Some(boundary)) = (&mut record.body, before) {
-            *first_kept = self.kept.get(&boundary).copied();
+        match &mut record.body {
+            Body::Aside { kind } if kind == BOUNDARY => {
+                self.kept = foreign.first_kept.as_deref().and_then(|uuid| self.places.get(&name(uuid)).copied());
+            }
+            Body::Compaction { first_kept, .. } => *first_kept = self.kept.take(),
+            _ => {}
         }
     }
 }

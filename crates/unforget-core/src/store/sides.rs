@@ -161,13 +161,15 @@ impl Store {
     /// What this home is called among others: made once, and meaning nothing.
     fn home_name(&self) -> Result<String> {
         let path = Path::new(layout::HOME_NAME);
-        let read = || read_small(self.medium.as_ref(), path, MAX_NAME).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let read =
+            || read_small(self.medium.as_ref(), path, MAX_NAME).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let is_name = |name: &String| name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         if let Some(name) = read().map(|name| name.trim().to_owned()).filter(is_name) {
             return Ok(name);
         }
         let random = uuid::Uuid::now_v7().simple().to_string();
         let name = random.get(random.len() - NAME_DIGITS..).unwrap_or_default().to_owned();
+        self.medium.create_dir(Path::new("")).context("create", Path::new(""))?;
         // Whoever was faster named it.
         publish_durable(self.medium.as_ref(), path, format!("{name}\n").as_bytes()).context("write", path)?;
         Ok(read().map(|name| name.trim().to_owned()).filter(is_name).unwrap_or(name))

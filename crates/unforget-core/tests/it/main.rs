@@ -8,6 +8,7 @@
 )]
 
 mod bundle;
+mod claude;
 mod corpus;
 mod crash;
 mod faults_conversation;

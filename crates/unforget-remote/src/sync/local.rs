@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unforget_core::blob::BlobRef;
+use unforget_core::encode;
 use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Medium, parent};
 use unforget_core::reader::LogReader;
 use unforget_core::replica::{self, Intake};
 use unforget_core::stamp::SessionId;
-use unforget_core::encode;
 use unforget_core::store::{Store, side_path};
 use unforget_core::{Error, Result};
 
@@ -139,9 +139,9 @@ impl Aside {
         // What is remembered of it has a place of its own, beside what is remembered of the session.
         let dir = AgentDir::of(&format!("{}/{}", session.dir.as_str(), session.id));
         let digest = encode::sha256_hex(name.as_bytes());
-        let id = SessionId::parse(name).or_else(|| SessionId::parse(&digest)).ok_or_else(|| {
-            Error::Invalid(format!("`{name}` cannot be the name of a side transcript"))
-        })?;
+        let id = SessionId::parse(name)
+            .or_else(|| SessionId::parse(&digest))
+            .ok_or_else(|| Error::Invalid(format!("`{name}` cannot be the name of a side transcript")))?;
         Ok(Self { session: session.clone(), dir, id, path })
     }
 }

@@ -64,7 +64,10 @@ fn project(folder: Option<&Path>) -> Result<(PathBuf, ProjectKey)> {
             .hint("Claude Code is started in a folder; `mkdir -p` makes it")
     })?;
     let text = real.to_str().ok_or_else(|| {
-        Failure::new(format!("the path of `{}` is not UTF-8, and has no name that Claude Code would give it", real.display()))
+        Failure::new(format!(
+            "the path of `{}` is not UTF-8, and has no name that Claude Code would give it",
+            real.display()
+        ))
     })?;
     let key = ProjectKey::of(text);
     Ok((real, key))

@@ -22,9 +22,9 @@ use unforget_core::scan::Scanner;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::Store;
 use unforget_core::summary::claude_key;
+use unforget_remote::Error;
 use unforget_remote::lease::{self, Acquired, Lease};
 use unforget_remote::sync::{self, Link, Native, Pointer};
-use unforget_remote::Error;
 
 use crate::commands::remote::Place;
 
@@ -318,7 +318,9 @@ impl Work {
             match lease.renew(&self.place.remote, now_ms).await {
                 Err(Error::Conflict { .. }) => {
                     self.lease = None;
-                    (self.told)("another machine has taken over this session; the lines of both will be kept".to_owned());
+                    (self.told)(
+                        "another machine has taken over this session; the lines of both will be kept".to_owned(),
+                    );
                 }
                 Err(error) => tracing::debug!(%error, "the lease was not extended"),
                 Ok(()) => {}

@@ -43,8 +43,10 @@ pub(super) async fn have(context: &Context, place: &Place, id: &unforget_claude:
     match pulled {
         Ok(_) => Ok(()),
         Err(Error::NotFound { .. }) if is_here => Ok(()),
-        Err(Error::NotFound { .. }) => Err(Failure::new(format!("session {id} is neither here nor at {}", place.address))
-            .hint("`unforget sessions --agent claude` lists what is here, `unforget remote ls` what is there")),
+        Err(Error::NotFound { .. }) => {
+            Err(Failure::new(format!("session {id} is neither here nor at {}", place.address))
+                .hint("`unforget sessions --agent claude` lists what is here, `unforget remote ls` what is there"))
+        }
         Err(error) if error.is_passing() && is_here => {
             context.tell(&format!("note: {error}; going on with what is here"))
         }

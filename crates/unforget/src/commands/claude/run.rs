@@ -114,7 +114,8 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
     if args.program.config_dir.is_some() {
         command.env("CLAUDE_CONFIG_DIR", keeper.config().medium().root());
     }
-    let ended = wait(attend(&mut command, program, &keeper, &project, begin.id(), carrier.as_ref().map(Carrier::orders)))?;
+    let ended =
+        wait(attend(&mut command, program, &keeper, &project, begin.id(), carrier.as_ref().map(Carrier::orders)))?;
     let left = ended.deadline.map_or(FLUSH, |deadline| deadline.saturating_duration_since(Instant::now()));
     let report = carrier.map_or_else(Report::default, |carrier| carrier.end(left));
     tell(context, &ended, &report, address.as_deref())?;
@@ -144,7 +145,9 @@ fn choose(
     match from {
         Some(id) if args.fork => Ok(Begin::Fork(id, new_id())),
         Some(id) => Ok(Begin::Resume(id)),
-        None if args.fork => Err(Failure::usage("there is nothing to fork").hint("`--fork` goes with `--resume` or `--continue`")),
+        None if args.fork => {
+            Err(Failure::usage("there is nothing to fork").hint("`--fork` goes with `--resume` or `--continue`"))
+        }
         None => {
             if args.resume_last {
                 context.tell("no session of this folder yet; a new one begins")?;
@@ -200,10 +203,9 @@ fn reserve(
     let Some(place) = place else { return Ok((Some(lock), None)) };
     match wait(async { Ok(carrier::claim(&context.store, place, &kept).await) })? {
         Ok(Acquired::Held(lease)) => Ok((Some(lock), Some(lease))),
-        Ok(Acquired::Taken { holder, until_ms }) => Err(taken(
-            id,
-            &format!("{holder} (until {}, unless it goes on)", crate::screen::time(until_ms)),
-        )),
+        Ok(Acquired::Taken { holder, until_ms }) => {
+            Err(taken(id, &format!("{holder} (until {}, unless it goes on)", crate::screen::time(until_ms))))
+        }
         Err(error) if error.is_passing() => {
             context.tell(&format!("note: {error}; whether another machine has this session is not known"))?;
             Ok((Some(lock), None))
@@ -361,7 +363,8 @@ impl Mine {
         if known.contains(&found.id) {
             return true;
         }
-        let writers = live::live(self.keeper.config(), &found.id, &is_alive).map(|live| live.writers).unwrap_or_default();
+        let writers =
+            live::live(self.keeper.config(), &found.id, &is_alive).map(|live| live.writers).unwrap_or_default();
         let is_ours = writers.iter().any(|writer| self.pid.is_some_and(|pid| descends(writer.pid, pid)));
         let is_new = writers.is_empty() && found.project == self.project && !self.before.contains(&found.id);
         if is_ours || is_new {

@@ -32,9 +32,8 @@ pub(super) fn run(context: &Context, args: &cli::Watch) -> Result<Outcome> {
     let is_over = ending()?;
     // What was deleted here on purpose is not brought back by the way.
     let store = context.store.clone();
-    let is_wanted = move |found: &Found| {
-        kept_id(&found.id).is_ok_and(|id| store.medium().stat(&agent().trashed(&id)).is_err())
-    };
+    let is_wanted =
+        move |found: &Found| kept_id(&found.id).is_ok_and(|id| store.medium().stat(&agent().trashed(&id)).is_err());
     context.tell(&format!("watching {} (Ctrl-C ends it)", keeper.config().medium().root().display()))?;
     let mut told: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
     let mut kept = mirror.sweep(&is_wanted)?;
