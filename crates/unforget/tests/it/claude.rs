@@ -199,6 +199,31 @@ pub(crate) fn records(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Compares two transcripts line by line, because all of both is too long to be read.
+#[track_caller]
+pub(crate) fn assert_same_lines(one: &[u8], other: &[u8], what: &str) {
+    if one == other {
+        return;
+    }
+    let (one, other) = (String::from_utf8_lossy(one), String::from_utf8_lossy(other));
+    let short = |line: &str| line.chars().take(150).collect::<String>();
+    let only = |these: &str, those: &str| {
+        let those: Vec<&str> = those.lines().collect();
+        these
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !those.contains(line))
+            .map(|(at, line)| format!("{at}: {}", short(line)))
+            .collect::<Vec<_>>()
+    };
+    let (left, right) = (only(&one, &other), only(&other, &one));
+    panic!(
+        "{what}: {} and {} lines; only here {left:#?}, only there {right:#?}",
+        one.lines().count(),
+        other.lines().count()
+    );
+}
+
 /// Copies a folder.
 pub(crate) fn copy(from: &Path, to: &Path) {
     for name in files(from) {

@@ -36,7 +36,8 @@ fn what_was_said_apart_is_on_both_sides_as_two_branches() {
         for word in ["BANANA", "hello from there", "PELICAN", "HERON", "STORK"] {
             assert!(kept.contains(word), "{word}");
         }
-        let mut names: Vec<String> = records(&kept).iter().filter_map(|record| record["uuid"].as_str().map(str::to_owned)).collect();
+        let mut names: Vec<String> =
+            records(&kept).iter().filter_map(|record| record["uuid"].as_str().map(str::to_owned)).collect();
         let all = names.len();
         names.sort();
         names.dedup();

@@ -22,7 +22,8 @@ fn words_are_kept_while_the_remote_is_away_and_sent_later() {
     let (one, two) = (world.host("one"), world.host("two"));
     let id = one.ask(&["--remote", &url], "remember BANANA").session_id;
     let gate = Gate::new();
-    let run = one.start(&["--remote", &url, "--resume", &id], &format!("and the KIWI [[bash:{}]]", gate.command()), &[]);
+    let run =
+        one.start(&["--remote", &url, "--resume", &id], &format!("and the KIWI [[bash:{}]]", gate.command()), &[]);
     let held = gate.wait();
     server.kill();
     drop(held);

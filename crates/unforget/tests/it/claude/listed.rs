@@ -1,7 +1,5 @@
 //! A session of Claude Code beside all others: the commands that read sessions read it, those that would write into it refuse.
 
-use serde_json::Value;
-
 use super::{World, records, session};
 
 #[test]
@@ -25,18 +23,17 @@ fn the_commands_that_read_sessions_read_those_of_claude_code() {
     }
     let found = out(&["search", "pelican"]);
     assert!(found.contains("pelican") && found.contains(&id[..8]), "{found}");
-    assert!(out(&["tree", &id]).contains("pelican"));
+    let tree = out(&["tree", &id]);
+    assert!(tree.contains("1 branch · 2 turns") && tree.contains("BANANA"), "{tree}");
     let exported = out(&["export", &id, "--format", "markdown"]);
     assert!(exported.contains("BANANA") && exported.contains("TOOL-DONE: out-42"), "{exported}");
-    let usage: Value = serde_json::from_str(out(&["usage", "--json"]).lines().last().unwrap()).unwrap();
-    let spent = usage.to_string();
-    assert!(spent.contains("tokens"), "{spent}");
+    let usage = records(&out(&["usage", "--json"]));
+    let total = usage.iter().find(|row| row["total"] == true).unwrap();
+    // Two calls for the first prompt, one for the second; each has one line for each block of it.
+    assert_eq!((&total["turns"], &total["calls"], &total["tools"]), (&2.into(), &3.into(), &1.into()), "{total}");
+    assert!(total["output"].as_u64() > Some(0) && total["cost_usd"].as_f64() > Some(0.0), "{total}");
 
-    for args in [
-        &["label", &id, "a-name"][..],
-        &["chat", "-s", &id, "-p", "hello"],
-        &["fork", &id],
-    ] {
+    for args in [&["label", &id, "a-name"][..], &["chat", "-s", &id, "-p", "hello"], &["fork", &id]] {
         let said = one.run(args);
         assert!(said.code != 0, "{args:?}: {said:?}");
         assert!(said.err.contains("Claude Code") && said.err.contains("unforget claude"), "{args:?}: {said:?}");

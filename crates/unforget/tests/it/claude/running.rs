@@ -63,12 +63,15 @@ fn the_program_is_as_it_would_be_by_itself() {
     assert!(through.err.contains("unknown option"), "{through:?}");
     assert_eq!(through.out, String::from_utf8(alone.stdout).unwrap());
     for code in [0, 7] {
-        let said = one.run(&["claude", "run", "--", "sh", "-c", &format!("exit {code}")]);
+        let script = world.path("script");
+        std::fs::write(&script, format!("exit {code}")).unwrap();
+        let said = one.run(&["claude", "run", "--", "sh", script.to_str().unwrap()]);
         assert_eq!(said.code, code, "{said:?}");
     }
     let said = one.run(&["claude", "run", "--", "no-such-program"]);
     assert!(said.code == 1 && said.err.contains("cannot run `no-such-program`"), "{said:?}");
-    for option in ["--resume", "-r", "--continue", "-c", "--session-id=x", "--fork-session", "--no-session-persistence"] {
+    for option in ["--resume", "-r", "--continue", "-c", "--session-id=x", "--fork-session", "--no-session-persistence"]
+    {
         let said = one.run(&["claude", "run", "--", claude, "-p", "hello", option]);
         assert_eq!(said.code, 2, "{option}: {said:?}");
         assert!(said.err.contains("is for unforget to say") && said.err.contains("before the two hyphens"), "{said:?}");

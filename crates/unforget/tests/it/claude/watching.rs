@@ -8,7 +8,7 @@ use std::fs;
 use unforget_testkit::claude::{Running, Signal};
 use unforget_testkit::generate::Dice;
 
-use super::{Host, World, session, until};
+use super::{Host, World, assert_same_lines, session, until};
 
 const ROUNDS: usize = 4;
 
@@ -35,7 +35,7 @@ fn what_is_watched_outlives_the_clean_up() {
     let ended = watching.wait();
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stderr.contains("watching ") && ended.stdout.contains(&id), "{ended:?}");
-    assert_eq!(one.kept(&id).as_bytes(), transcript, "it is not thrown away here");
+    assert_same_lines(one.kept(&id).as_bytes(), &transcript, "it is not thrown away here");
 
     let said = one.ok(&["claude", "restore", &id]);
     assert!(said.out.contains("1 transcripts of sub-agents, 2 files"), "{said:?}");
@@ -60,6 +60,6 @@ fn whoever_watches_may_be_killed() {
         watching.kill();
         assert!(turn.wait().status.success());
         one.ok(&["claude", "save"]);
-        assert_eq!(one.kept(&id).as_bytes(), one.transcript(&id), "round {round}");
+        assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), &format!("round {round}"));
     }
 }
