@@ -39,14 +39,16 @@ pub struct Mark {
     pub saved: u64,
     /// Digest of the bytes before that place.
     pub tail: String,
+    /// How long the copy was then. Someone may add to it and be killed before the mark is moved.
+    pub kept: u64,
     /// Whether the file is only the end of a session of which the rest is elsewhere.
     pub is_part: bool,
 }
 
 impl Mark {
-    /// The mark of a file that is kept up to a place.
-    pub fn at(reader: &LogReader, saved: u64) -> Result<Self> {
-        Ok(Self { identity: reader.identity(), saved, tail: tail(reader, saved)?, is_part: false })
+    /// The mark of a file that is kept up to a place, in a copy of that length.
+    pub fn at(reader: &LogReader, saved: u64, kept: u64) -> Result<Self> {
+        Ok(Self { identity: reader.identity(), saved, tail: tail(reader, saved)?, kept, is_part: false })
     }
 
     /// Whether the file still begins with what was saved, as far as its identity and the end of that tell.
@@ -55,8 +57,10 @@ impl Mark {
     }
 
     fn encode(&self) -> String {
-        let Self { identity: (device, inode), saved, tail, is_part } = self;
-        format!("{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"part\":{is_part}}}\n")
+        let Self { identity: (device, inode), saved, tail, kept, is_part } = self;
+        format!(
+            "{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"kept\":{kept},\"part\":{is_part}}}\n"
+        )
     }
 
     fn decode(text: &str) -> Option<Self> {
@@ -64,7 +68,8 @@ impl Mark {
         let number = |name| json::member(&members, name).and_then(json::number);
         let tail = json::string(json::member(&members, "tail")?)?.into_owned();
         let is_part = json::member(&members, "part") == Some("true");
-        Some(Self { identity: (number("device")?, number("inode")?), saved: number("saved")?, tail, is_part })
+        let identity = (number("device")?, number("inode")?);
+        Some(Self { identity, saved: number("saved")?, tail, kept: number("kept")?, is_part })
     }
 }
 
@@ -166,23 +171,55 @@ pub fn since(file: &LogReader, mark: &Mark) -> Result<Option<News>> {
 
 /// What a file has that is not kept.
 pub fn news(file: &LogReader, kept: &LogReader, mark: Option<&Mark>) -> Result<News> {
-    if let Some(news) = mark.map(|mark| since(file, mark)).transpose()?.flatten() {
-        return Ok(news);
+    // A copy that is shorter than it was is another one.
+    if let Some(mark) = mark.filter(|mark| mark.kept <= kept.len())
+        && let Some(News::From { start, end }) = since(file, mark)?
+    {
+        return if mark.kept == kept.len() || start >= end {
+            Ok(News::From { start, end })
+        } else {
+            behind(file, kept, mark, start, end)
+        };
     }
     let end = whole_end(file)?;
-    let common = common(file, kept)?;
+    let common = common((file, 0), (kept, 0))?;
     if common == kept.len() || common >= end {
         return Ok(News::From { start: common.min(end), end });
     }
-    let known = Known::of(kept)?;
-    let mut ranges = Vec::new();
-    let mut forward = file.forward(common);
+    let (ranges, _) = unknown(file, common, end, &Known::of(kept, 0)?)?;
+    Ok(News::Lines { ranges, end })
+}
+
+/// What a file has behind a mark that the copy did not get since: from someone who was killed before the mark was moved or who saved at the same
+/// time, or from another machine.
+fn behind(file: &LogReader, kept: &LogReader, mark: &Mark, start: u64, end: u64) -> Result<News> {
+    // A line that had no end when it was saved got one in the copy.
+    let first = if file.bytes(start, 1)? == b"\n" { start + 1 } else { start };
+    let same = common((file, first), (kept, mark.kept))?;
+    if mark.kept + same == kept.len() {
+        return Ok(News::From { start: (first + same).min(end), end });
+    }
+    match unknown(file, first, end, &Known::of(kept, mark.kept)?)? {
+        (_, 0) => Ok(News::From { start, end }),
+        (ranges, _) => Ok(News::Lines { ranges, end }),
+    }
+}
+
+/// The lines from a place on that are not known, and how many are.
+fn unknown(file: &LogReader, start: u64, end: u64, known: &Known) -> Result<(Vec<(u64, u64)>, u64)> {
+    let (mut ranges, mut count) = (Vec::new(), 0);
+    let mut forward = file.forward(start);
     while let Some(line) = forward.next()? {
-        if line.end() <= end && !known.has(line.bytes) {
+        if line.end() > end {
+            continue;
+        }
+        if known.has(line.bytes) {
+            count += 1;
+        } else {
             ranges.push((line.offset, line.offset + line.len));
         }
     }
-    Ok(News::Lines { ranges, end })
+    Ok((ranges, count))
 }
 
 /// Adds to what is kept what a file has that is not; what was added is read back and proved.
@@ -282,11 +319,11 @@ pub fn whole_end(file: &LogReader) -> Result<u64> {
     }
 }
 
-/// How many bytes of whole lines two files begin with alike.
-fn common(one: &LogReader, other: &LogReader) -> Result<u64> {
+/// How many bytes of whole lines two files have alike from these places on.
+fn common((one, one_at): (&LogReader, u64), (other, other_at): (&LogReader, u64)) -> Result<u64> {
     let (mut at, mut lines) = (0, 0);
     loop {
-        let (first, second) = (one.bytes(at, BATCH)?, other.bytes(at, BATCH)?);
+        let (first, second) = (one.bytes(one_at + at, BATCH)?, other.bytes(other_at + at, BATCH)?);
         let same = first.iter().zip(&second).take_while(|(one, other)| one == other).count();
         if let Some(end) = first[..same].iter().rposition(|byte| *byte == b'\n') {
             lines = at + end as u64 + 1;
@@ -305,13 +342,14 @@ struct Known {
 }
 
 impl Known {
-    fn of(kept: &LogReader) -> Result<Self> {
+    /// All that have names, and of those without the ones from a place on: before it, the same may have been said another time.
+    fn of(kept: &LogReader, texts_from: u64) -> Result<Self> {
         let mut known = Self { names: HashSet::new(), texts: HashSet::new() };
         let mut forward = kept.forward(0);
         while let Some(line) = forward.next()? {
             match uuid(line.bytes) {
                 Some(name) => known.names.insert(name),
-                None => known.texts.insert(sha256_hex(line.bytes)),
+                None => line.offset >= texts_from && known.texts.insert(sha256_hex(line.bytes)),
             };
         }
         Ok(known)

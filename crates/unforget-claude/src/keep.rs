@@ -127,8 +127,9 @@ impl Keeper {
         let mut intake = open()?;
         let news = copy::news(file, &intake.reader()?, mark.as_ref())?;
         let taken = copy::take_in(file, &mut intake, &news)?;
+        let kept = intake.reader()?.len();
         intake.close();
-        self.marks.put(&absolute, &Mark::at(file, news.end())?);
+        self.marks.put(&absolute, &Mark::at(file, news.end(), kept)?);
         Ok(taken)
     }
 

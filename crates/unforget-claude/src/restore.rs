@@ -82,7 +82,7 @@ impl Keeper {
         };
         restored.is_tail = lines.is_some();
         let source = lines.map_or(Source::Kept(&reader), Source::Lines);
-        self.write(&target, wish.rewrite, &source, Rest::Here, &mut restored)?;
+        self.write(&target, wish.rewrite, &source, Rest::Here(reader.len()), &mut restored)?;
         Ok(restored)
     }
 
@@ -141,7 +141,8 @@ impl Keeper {
             match self.check_newer(&target, Some(&reader)) {
                 Ok(()) => {
                     let source = Source::Kept(&reader);
-                    self.write(&target, wish.rewrite, &source, Rest::Here, &mut Restored::default())?;
+                    let rest = Rest::Here(reader.len());
+                    self.write(&target, wish.rewrite, &source, rest, &mut Restored::default())?;
                     restored.sides += 1;
                 }
                 Err(Error::Newer { path }) => {
@@ -196,7 +197,11 @@ impl Keeper {
         })?;
         restored.path = medium.root().join(target);
         let written = LogReader::open(medium, target)?;
-        let mark = Mark { is_part: rest == Rest::Elsewhere, ..Mark::at(&written, written.len())? };
+        let (is_part, kept) = match rest {
+            Rest::Here(kept) => (false, kept),
+            Rest::Elsewhere => (true, 0),
+        };
+        let mark = Mark { is_part, ..Mark::at(&written, written.len(), kept)? };
         self.marks.put(&restored.path, &mark);
         Ok(())
     }
@@ -250,7 +255,8 @@ enum Source<'r> {
 /// Where the lines are that are not restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    Here,
+    /// In a copy of this length.
+    Here(u64),
     Elsewhere,
 }
 
