@@ -24,7 +24,7 @@ fn the_commands_that_read_sessions_read_those_of_claude_code() {
     let found = out(&["search", "pelican"]);
     assert!(found.contains("pelican") && found.contains(&id[..8]), "{found}");
     let tree = out(&["tree", &id]);
-    assert!(tree.contains("1 branch · 2 turns") && tree.contains("BANANA"), "{tree}");
+    assert!(tree.contains("1 branch, 2 turns") && tree.contains("BANANA"), "{tree}");
     let exported = out(&["export", &id, "--format", "markdown"]);
     assert!(exported.contains("BANANA") && exported.contains("TOOL-DONE: out-42"), "{exported}");
     let usage = records(&out(&["usage", "--json"]));

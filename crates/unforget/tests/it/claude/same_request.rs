@@ -55,9 +55,10 @@ fn assert_same(what: &str, home: &Sent, away: &Sent) {
 fn rich(host: &Host) -> String {
     let id = session(host, "remember BANANA [[bash:echo out-$((40+2))]]");
     for prompt in [
+        // Long enough for the end to be fetched by itself.
+        "a long one [[long:60000]]",
+        "and another [[long:60000]]",
         "[[think]] and act [[bash:echo thought]]",
-        "a long one [[long:20000]]",
-        "and another [[long:20000]]",
         "/compact",
         "after it [[bash:echo after]]",
     ] {
