@@ -1,0 +1,19 @@
+//! What is known of the directory that Claude Code keeps its sessions in.
+//!
+//! Claude Code owns that directory: its names, its lines, its clean-up. Here is what they mean, as far as it was seen in the real
+//! program, and nothing that a later version could not add to: records, files and members that are not known are kept as they are.
+//!
+//! [`project`] says under which name a working directory is kept, [`place`] which sessions there are, [`footprint`] what belongs to one
+//! besides its transcript, [`live`] who is writing it now. [`rewrite`] puts absolute paths right in a line, [`tail`] finds the lines
+//! that resuming needs, [`doctor`] finds what resuming would lose and makes a copy in which it is put right.
+//!
+//! Everything is synchronous. Files are touched through a [`Medium`](unforget_core::medium::Medium) only; nothing here reads the
+//! environment, asks a clock, makes an id or looks at a process.
+
+#![warn(missing_docs)]
+
+pub mod error;
+pub mod id;
+pub mod project;
+
+pub use error::{Error, Result};
