@@ -14,6 +14,7 @@
 
 pub mod error;
 pub mod id;
+pub mod place;
 pub mod project;
 
 pub use error::{Error, Result};
