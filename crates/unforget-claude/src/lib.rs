@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod footprint;
 pub mod id;
 pub mod place;
 pub mod project;
