@@ -15,6 +15,7 @@
 pub mod error;
 pub mod footprint;
 pub mod id;
+pub mod live;
 pub mod place;
 pub mod project;
 
