@@ -18,5 +18,6 @@ pub mod id;
 pub mod live;
 pub mod place;
 pub mod project;
+pub mod rewrite;
 
 pub use error::{Error, Result};
