@@ -19,5 +19,7 @@ pub mod live;
 pub mod place;
 pub mod project;
 pub mod rewrite;
+mod row;
+pub mod tail;
 
 pub use error::{Error, Result};
