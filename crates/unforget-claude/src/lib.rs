@@ -12,6 +12,7 @@
 
 #![warn(missing_docs)]
 
+pub mod doctor;
 pub mod error;
 pub mod footprint;
 pub mod id;
