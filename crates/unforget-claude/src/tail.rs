@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_boundary_of_an_agent_is_none() {
         let agents = boundary("b1", &listed("")).replace("\"isSidechain\":false", "\"isSidechain\":true");
-        let lines = [row("user", "u1", "-"), agents, row("assistant", "a1", "u1")];
+        let lines = [row("user", "u1", "-"), row("assistant", "a1", "u1"), agents];
         assert_eq!(texts(&needed(&lines).0), lines);
     }
 
