@@ -30,7 +30,7 @@ use crate::{home, screen};
 
 mod append;
 pub(crate) mod checkpoint;
-mod claude;
+pub(crate) mod claude;
 mod config;
 pub(crate) mod conversation;
 mod diff;

@@ -32,8 +32,7 @@ pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
         for entry in &entries {
             let (local, stream) = place.of_entry(context, entry)?;
             if args.again {
-                let link =
-                    Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
+                let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
                 sync::forget(&link)?;
             }
             let outcome = send(context, &place, &local, &stream, entry).await;
