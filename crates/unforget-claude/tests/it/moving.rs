@@ -190,3 +190,35 @@ fn names_from_elsewhere_lead_nowhere_else() {
     assert!(matches!(scene.restore(Extent::Whole), Err(Error::Unsafe { .. })));
     assert!(!scene.config().join("escape.jsonl").exists() && !scene.config().join("projects/escape.jsonl").exists());
 }
+
+#[test]
+fn what_the_end_costs_does_not_depend_on_how_long_the_session_is() {
+    use std::sync::Arc;
+
+    use unforget_claude::keep::Keeper;
+    use unforget_core::log::Durability;
+    use unforget_core::medium::Os;
+    use unforget_core::stamp::System;
+    use unforget_core::store::Store;
+    use unforget_testkit::counting::Counting;
+
+    let read = |prompts: usize| {
+        let scene = Scene::new("/home/ada/app");
+        let (_, end) = compacted();
+        let name = |at: usize| if at == prompts { "b".to_owned() } else { format!("p{at}") };
+        let before = |at: usize| (at > 1).then(|| name(at - 1));
+        let old: String =
+            (1..=prompts).map(|at| line(&name(at), before(at).as_deref(), &"words ".repeat(500))).collect();
+        scene.say(&format!("{old}{end}"));
+        scene.save().unwrap();
+        fs::remove_dir_all(scene.config().join("projects")).unwrap();
+        let medium = Counting::new(Os::new(scene.folder.path().join("home")));
+        let store = Store::new(Arc::new(medium.clone()), Arc::new(System), Durability::ProcessDeath);
+        let keeper = Keeper::new(&store, scene.keeper.config().clone());
+        let wish = Wish { project: &scene.project, rewrite: None, extent: Extent::Tail };
+        assert_eq!(keeper.restore(&id(), &wish, &nobody).unwrap().lines, 3);
+        (medium.bytes_read(), old.len() as u64)
+    };
+    let ((few, short), (many, long)) = (read(200), read(4000));
+    assert!(long > short * 15 && many == few, "{few} bytes of {short}, {many} bytes of {long}");
+}
