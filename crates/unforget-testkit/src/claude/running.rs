@@ -46,7 +46,8 @@ pub struct Answer {
 }
 
 impl Running {
-    pub(super) fn start(command: &mut Command) -> Self {
+    /// Starts the CLI, or a program that starts it.
+    pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = collect(child.stdout.take().unwrap());
         let stderr = collect(child.stderr.take().unwrap());

@@ -126,10 +126,13 @@ fn is_alive(writer: &Writer) -> bool {
     }
 }
 
-/// When a process began, in the system's own words; none if there is no such process.
+/// When a process began, in the system's own words; none if there is no such process, or if it has ended.
 fn process_start(pid: u32) -> Option<String> {
     // Behind the name, which may have blanks and parentheses in it, is field 3.
-    process_fields(pid)?.get(22 - 3).cloned()
+    let fields = process_fields(pid)?;
+    // A process that has ended stays in the table until its parent asks for it, which in many containers nobody does.
+    let has_ended = matches!(fields.first().map(String::as_str), Some("Z" | "X"));
+    fields.get(22 - 3).filter(|_| !has_ended).cloned()
 }
 
 /// The parent of a process.

@@ -13,19 +13,19 @@ use crate::support::files;
 use crate::terminal::{PATIENCE, Terminal};
 
 /// A place that machines reach: its address, and what has to be known besides.
-struct Place {
-    url: String,
-    variables: Vec<(&'static str, String)>,
+pub(crate) struct Place {
+    pub(crate) url: String,
+    pub(crate) variables: Vec<(&'static str, String)>,
     _server: Box<dyn Any>,
 }
 
 impl Place {
-    fn directory() -> Self {
+    pub(crate) fn directory() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { url: format!("file://{}", folder.path().display()), variables: Vec::new(), _server: Box::new(folder) }
     }
 
-    fn database(schema: &str) -> Self {
+    pub(crate) fn database(schema: &str) -> Self {
         Self { url: shared().url(schema), variables: Vec::new(), _server: Box::new(()) }
     }
 
@@ -41,7 +41,7 @@ impl Place {
         Self { url: format!("s3://{name}/sessions"), variables, _server: Box::new(()) }
     }
 
-    fn memory() -> Self {
+    pub(crate) fn memory() -> Self {
         let (access, secret, region) = ("AKIDEXAMPLE".to_owned(), "s3cret".to_owned(), "eu-central-1".to_owned());
         let keys = Keys { access: access.clone(), secret: secret.clone(), region: region.clone() };
         let server = FakeMemory::start(Options { keys: Some(keys), ..Options::default() }).unwrap();

@@ -9,6 +9,8 @@
 )]
 
 mod branches;
+#[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]
+mod claude;
 mod commands;
 mod config;
 #[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]

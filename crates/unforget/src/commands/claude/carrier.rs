@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 use unforget_claude::keep::agent;
 use unforget_core::key::Key;
@@ -24,7 +25,7 @@ use unforget_core::store::Store;
 use unforget_core::summary::claude_key;
 use unforget_remote::Error;
 use unforget_remote::lease::{self, Acquired, Lease};
-use unforget_remote::sync::{self, Link, Native, Pointer};
+use unforget_remote::sync::{self, Link, Native, Outbox, Pointer};
 
 use crate::commands::remote::Place;
 
@@ -143,29 +144,48 @@ pub(super) struct Report {
     pub(super) merged: BTreeSet<SessionId>,
     /// Sessions that are not there yet, and why.
     pub(super) waiting: BTreeMap<SessionId, String>,
+    /// Whether it is not known what became of the rest.
+    pub(super) is_late: bool,
+}
+
+impl Report {
+    /// Why a session is not there; none if it is.
+    pub(super) fn lacks(&self, id: &SessionId) -> Option<&str> {
+        let late = self.is_late.then_some("there was no answer in time");
+        self.waiting.get(id).map(String::as_str).or(late)
+    }
 }
 
 /// The thread that carries.
 pub(super) struct Carrier {
     orders: Orders,
+    /// By when all is over, for whoever is in the middle of something.
+    deadline: watch::Sender<Option<Instant>>,
     reports: mpsc::Receiver<Report>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Says what is to be carried.
 #[derive(Clone)]
-pub(super) struct Orders(tokio::sync::mpsc::UnboundedSender<Order>);
+pub(super) struct Orders {
+    sender: tokio::sync::mpsc::UnboundedSender<Order>,
+    outbox: Outbox,
+    store: Store,
+}
 
 impl Orders {
-    /// Has a session sent.
+    /// Has a session sent. It is marked here and now: the carrier may be busy, and everything may end before it gets to it.
     pub(super) fn send(&self, id: SessionId) {
+        if let Err(error) = self.outbox.add(&agent(), &id, self.store.source().now_ms()) {
+            tracing::warn!(%id, %error, "what has to be sent is not marked");
+        }
         // Without a carrier its mark is still there.
-        drop(self.0.send(Order::Send(id)));
+        drop(self.sender.send(Order::Send(id)));
     }
 
     /// Has the rest of a session fetched.
     pub(super) fn fetch(&self, id: SessionId) {
-        drop(self.0.send(Order::Fetch(id)));
+        drop(self.sender.send(Order::Fetch(id)));
     }
 }
 
@@ -174,8 +194,8 @@ enum Order {
     Send(SessionId),
     /// The rest of a session has to be fetched before anything of it is sent.
     Fetch(SessionId),
-    /// No more than that long.
-    End(Duration),
+    /// What is left, until then.
+    End(Instant),
 }
 
 impl Carrier {
@@ -186,17 +206,19 @@ impl Carrier {
         lease: Option<Lease>,
         told: impl Fn(String) + Send + 'static,
     ) -> std::io::Result<Self> {
-        let (orders, mut incoming) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut incoming) = tokio::sync::mpsc::unbounded_channel();
+        let (deadline, mut ending) = watch::channel(None);
         let (report, reports) = mpsc::channel();
+        let orders = Orders { sender, outbox: place.outbox.clone(), store: store.clone() };
         let store = store.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("carrier".to_owned()).spawn(move || {
             let work = Work { store, place, lease, told: Box::new(told), report: Report::default() };
-            let done = runtime.block_on(work.go(&mut incoming));
+            let done = runtime.block_on(work.go(&mut incoming, &mut ending));
             // Without a receiver nobody wants to know any more.
             drop(report.send(done));
         })?;
-        Ok(Self { orders: Orders(orders), reports, thread: Some(thread) })
+        Ok(Self { orders, deadline, reports, thread: Some(thread) })
     }
 
     /// Who takes orders.
@@ -206,9 +228,12 @@ impl Carrier {
 
     /// Sends what is left, for no longer than that, and gives the lease back.
     pub(super) fn end(mut self, within: Duration) -> Report {
-        drop(self.orders.0.send(Order::End(within)));
-        // A connection that hangs is left to the system.
-        let report = self.reports.recv_timeout(within + Duration::from_millis(500)).unwrap_or_default();
+        let deadline = Instant::now() + within;
+        self.deadline.send_replace(Some(deadline));
+        drop(self.orders.sender.send(Order::End(deadline)));
+        // A connection that hangs is left to the system. Who does not report has not done it.
+        let report = self.reports.recv_timeout(within + Duration::from_millis(500));
+        let report = report.unwrap_or_else(|_| Report { is_late: true, ..Report::default() });
         if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished)
             && thread.join().is_err()
         {
@@ -227,7 +252,11 @@ struct Work {
 }
 
 impl Work {
-    async fn go(mut self, orders: &mut tokio::sync::mpsc::UnboundedReceiver<Order>) -> Report {
+    async fn go(
+        mut self,
+        orders: &mut tokio::sync::mpsc::UnboundedReceiver<Order>,
+        ending: &mut watch::Receiver<Option<Instant>>,
+    ) -> Report {
         let (mut wanted, mut fetch): (BTreeSet<SessionId>, BTreeSet<SessionId>) = Default::default();
         let (mut next, mut pause) = (Instant::now(), PAUSES.0);
         let mut care = Instant::now() + CARE;
@@ -238,11 +267,14 @@ impl Work {
                 order = orders.recv() => match order {
                     Some(Order::Send(id)) => drop(wanted.insert(id)),
                     Some(Order::Fetch(id)) => drop(fetch.insert(id)),
-                    Some(Order::End(within)) => break Instant::now() + within,
+                    Some(Order::End(deadline)) => break deadline,
                     None => break Instant::now(),
                 },
                 () = tokio::time::sleep_until(next), if has_work => {
-                    let went = self.carry(&mut wanted, &mut fetch).await;
+                    let went = tokio::select! {
+                        went = self.carry(&mut wanted, &mut fetch) => went,
+                        () = over(ending) => false,
+                    };
                     pause = if went { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
                     next = Instant::now() + pause;
                 }
@@ -329,11 +361,20 @@ impl Work {
     }
 }
 
+/// Waits until everything has to be over.
+async fn over(ending: &mut watch::Receiver<Option<Instant>>) {
+    let deadline = ending.wait_for(Option::is_some).await.map(|deadline| *deadline);
+    match deadline {
+        Ok(Some(deadline)) => tokio::time::sleep_until(deadline).await,
+        _ => std::future::pending().await,
+    }
+}
+
 /// Whether a holder was a program on this machine that has ended.
 fn is_dead(holder: &str) -> bool {
     let Some((machine, process)) = holder.rsplit_once('/') else { return false };
     let is_here = self::holder().rsplit_once('/').is_some_and(|(here, _)| here == machine);
-    is_here && process.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new("/proc").join(process).exists()
+    is_here && process.parse().is_ok_and(|process| super::process_start(process).is_none())
 }
 
 /// This machine and program, for others to read.

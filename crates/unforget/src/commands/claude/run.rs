@@ -257,6 +257,10 @@ fn prepare(
         return Err(Failure::new(format!("session {id} is not here"))
             .hint("`--remote URL` fetches it; `unforget sessions --agent claude` lists what is here"));
     }
+    // What someone is writing is in its place, and is copied as it is.
+    if args.fork && there.is_some() && !live::live(keeper.config(), id, &is_alive)?.writers.is_empty() {
+        return Ok(false);
+    }
     // The program finds a session in whichever project it is.
     let project = there.as_ref().map_or(project, |found| &found.project);
     let how = How { rewrite_paths: args.rewrite_paths, tail: args.tail };
@@ -429,7 +433,7 @@ fn tell(context: &Context, ended: &Ended, report: &Report, address: Option<&str>
         context.tell(&format!("error: not all of it is kept: {trouble}"))?;
     }
     for id in &ended.sessions {
-        let is_waiting = kept_id(id).ok().and_then(|id| report.waiting.get(&id));
+        let is_waiting = kept_id(id).ok().and_then(|id| report.lacks(&id).map(str::to_owned));
         let there = match (address, is_waiting) {
             (Some(_), Some(why)) => format!(", not yet there: {why} (`unforget push` sends it)"),
             (Some(address), None) => format!(", and at {address}"),

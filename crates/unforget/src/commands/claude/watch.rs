@@ -69,8 +69,12 @@ pub(super) fn run(context: &Context, args: &cli::Watch) -> Result<Outcome> {
         }
     }
     if let Some(carrier) = carrier {
-        for (id, why) in carrier.end(FLUSH).waiting {
+        let report = carrier.end(FLUSH);
+        for (id, why) in &report.waiting {
             context.tell(&format!("note: {id} is kept here, not yet there: {why}"))?;
+        }
+        if report.is_late {
+            context.tell("note: what was kept last may not be there yet (`unforget push` sends it)")?;
         }
     }
     Ok(Outcome::Done)

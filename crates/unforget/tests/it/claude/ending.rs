@@ -1,0 +1,66 @@
+//! How a run ends when something is wrong: the remote is away, or the system wants it to end.
+//!
+//! What was said is kept on this machine in any case, and the exit code is the program's own. What the remote does not have yet is marked, told, and sent
+//! by the next `push`. On SIGTERM everything is over in fifteen seconds, and what was said up to then is on the remote.
+
+use std::time::{Duration, Instant};
+
+use unforget_testkit::claude::{Gate, Signal};
+use unforget_testkit::servers::postgres::{Kind, Server};
+
+use super::{CALL, World};
+use crate::elsewhere::Place;
+
+/// What a machine that is told to end is given by those who run it.
+const ENDING: Duration = Duration::from_secs(15);
+
+#[test]
+fn words_are_kept_while_the_remote_is_away_and_sent_later() {
+    let Some(world) = World::new() else { return };
+    let server = Server::start(Kind::Usual);
+    let url = server.url("claude_away");
+    let (one, two) = (world.host("one"), world.host("two"));
+    let id = one.ask(&["--remote", &url], "remember BANANA").session_id;
+    let gate = Gate::new();
+    let run =
+        one.start(&["--remote", &url, "--resume", &id], &format!("and the KIWI [[bash:{}]]", gate.command()), &[]);
+    let held = gate.wait();
+    server.kill();
+    drop(held);
+    let ended = run.wait();
+    assert!(ended.status.success() && ended.answer().is_some_and(|answer| !answer.is_error), "{ended:?}");
+    assert!(ended.stderr.contains("not yet") && ended.stderr.contains("unforget push"), "{ended:?}");
+    assert!(one.kept(&id).contains("KIWI"));
+    assert_eq!(one.waiting(), 1);
+    server.revive();
+    one.ok(&["push", "--remote", &url]);
+    assert_eq!(one.waiting(), 0);
+    let recalled = two.ask(&["--remote", &url, "--resume", &id], "[[recall]]");
+    assert!(recalled.result.contains("BANANA") && recalled.result.contains("KIWI"), "{}", recalled.result);
+}
+
+#[test]
+fn on_sigterm_everything_is_there_in_time() {
+    let Some(world) = World::new() else { return };
+    let place = Place::memory();
+    let (one, two) = (world.host_at("one", &place), world.host_at("two", &place));
+    let gate = Gate::new();
+    let run = one.start(&["--remote", &place.url], &format!("the KIWI waits [[bash:{}]]", gate.command()), &[]);
+    let _held = gate.wait();
+    let begun = Instant::now();
+    run.signal(Signal::TERM);
+    let ended = run.wait();
+    let took = begun.elapsed();
+    assert!(took < ENDING, "{took:?}");
+    assert_eq!(ended.status.code(), Some(143), "{ended:?}");
+    assert_eq!(one.waiting(), 0, "{ended:?}");
+    let id = ended.stderr.split_whitespace().find(|word| word.len() == 36 && word.matches('-').count() == 4);
+    let id = id.unwrap_or_else(|| panic!("the session is told: {ended:?}"));
+    two.ok(&["pull", id, "--remote", &place.url]);
+    let there = two.kept(id);
+    assert!(there.contains("the KIWI waits") && there.contains(CALL), "{there}");
+    assert_eq!(there.as_bytes(), one.transcript(id), "all that the program wrote");
+    // The lease is given back: nobody has to wait for it to end.
+    let recalled = two.ask(&["--remote", &place.url, "--resume", id], "[[recall]]");
+    assert!(recalled.result.contains("the KIWI waits"), "{}", recalled.result);
+}
