@@ -98,8 +98,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Write a session to a file: as it is, to be read, or to be taken elsewhere
     ///
-    /// jsonl is the transcript byte for byte; messages are what a model would be sent now; markdown and html are for reading (html is one page
-    /// that needs nothing else); a bundle has transcript and payloads in one file that `import` proves before it takes it.
+    /// jsonl is the transcript byte for byte; markdown and html are for reading (html is one page that needs nothing
+    /// else); a bundle has transcript and payloads in one file that `import` proves before it takes it.
     Export(Export),
     /// Draw the branches of a conversation
     ///
@@ -451,8 +451,6 @@ pub(crate) enum ExportFormat {
     Html,
     /// One file with everything in it, for another machine
     Bundle,
-    /// The messages as they would be sent to the API now, one JSON object a line
-    Messages,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use unforget_core::blob::references;
 use unforget_core::bundle::{Contents, Packed, pack};
-use unforget_core::history::{Limits, Message, foreign_messages};
 use unforget_core::json::{self, quote};
 use unforget_core::medium::{Medium as _, Os, publish_durable, publish_written};
 use unforget_core::record::{Body, Record};
@@ -36,13 +35,9 @@ pub(crate) fn run(context: &Context, args: &Export) -> Result<Outcome> {
         check_place(path)?;
     }
     match args.format {
-        ExportFormat::Jsonl | ExportFormat::Bundle | ExportFormat::Messages if args.all => {
+        ExportFormat::Jsonl | ExportFormat::Bundle if args.all => {
             Err(Failure::usage("`--all` is for markdown and html").hint("jsonl and bundle always have every branch"))
         }
-        ExportFormat::Messages if args.mask => {
-            Err(Failure::usage("messages are not masked").hint("markdown, html, jsonl and bundle can be"))
-        }
-        ExportFormat::Messages => messages(context, &transcript, args),
         ExportFormat::Jsonl => jsonl(context, &transcript, args),
         ExportFormat::Bundle => bundle(context, &transcript, args),
         ExportFormat::Markdown | ExportFormat::Html => page(context, &transcript, args),
@@ -85,34 +80,6 @@ fn page(context: &Context, transcript: &Transcript, args: &Export) -> Result<Out
             }
             let told = format!("{} of {} records", document.items.len(), scanned.records.len());
             wrote(context, path, text.len() as u64, &told, "")?;
-        }
-    }
-    context.tell_damage(&transcript.shown_path(), &scanned.report)
-}
-
-/// What a model would be sent now.
-fn messages(context: &Context, transcript: &Transcript, args: &Export) -> Result<Outcome> {
-    let bytes = transcript.reader()?.read_all()?;
-    let scanned = scan(&bytes);
-    let is_foreign = scanned.records.iter().any(|record| record.foreign.is_some());
-    let messages = if is_foreign {
-        foreign_messages(&scanned.records)
-    } else {
-        let restored = transcript.restore(&Limits::default())?;
-        let one = |message: &Message<'_>| {
-            format!("{{\"role\":\"{}\",\"content\":[{}]}}", message.role.name(), message.blocks.join(","))
-        };
-        restored.history.messages.iter().map(one).collect()
-    };
-    let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
-    match &args.output {
-        None => screen::write_stored(&mut io::stdout().lock(), text.as_bytes())?,
-        Some(path) => {
-            let (folder, name) = split_path(path);
-            if !publish_durable(&Os::new(folder), &name, text.as_bytes())? {
-                return Err(exists(path));
-            }
-            wrote(context, path, text.len() as u64, &format!("{} messages", messages.len()), "")?;
         }
     }
     context.tell_damage(&transcript.shown_path(), &scanned.report)
@@ -197,12 +164,7 @@ fn mask_all(context: &Context, bytes: &[u8]) -> Result<Masked> {
 /// Everything in one file.
 fn bundle(context: &Context, transcript: &Transcript, args: &Export) -> Result<Outcome> {
     let reader = transcript.reader()?;
-    if let Some(line) = reader.forward(0).next()?
-        && std::str::from_utf8(line.bytes)
-            .ok()
-            .and_then(|text| Record::parse(text, 0, 0).ok())
-            .is_some_and(|record| record.foreign.is_some())
-    {
+    if transcript.is_foreign()? {
         return Err(Failure::usage("a bundle is for sessions of this program, and this is one of Claude Code")
             .hint("`unforget push` and `unforget claude restore` take it to another machine; `--format jsonl` is the transcript alone"));
     }
