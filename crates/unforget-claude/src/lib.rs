@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod copy;
+pub mod doctor;
 pub mod error;
 pub mod footprint;
 pub mod id;

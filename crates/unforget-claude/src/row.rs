@@ -99,10 +99,15 @@ impl Boundary {
 /// The members of an object, in order.
 pub(crate) type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
+/// A line without what may be around it: a byte order mark, blanks, a carriage return; `None` if it is no text.
+pub(crate) fn trimmed(line: &[u8]) -> Option<&str> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    Some(std::str::from_utf8(line).ok()?.trim_ascii())
+}
+
 /// The members of a line; `None` if it is no JSON object.
 pub(crate) fn members(line: &[u8]) -> Option<Members<'_>> {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    json::members(std::str::from_utf8(line).ok()?.trim_ascii())
+    json::members(trimmed(line)?)
 }
 
 /// The text of a member that is a string.

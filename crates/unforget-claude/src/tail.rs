@@ -5,16 +5,18 @@
 //! all of them, byte for byte, however long the conversation was. So a session of hundreds of megabytes can go on elsewhere when its
 //! end is there.
 //!
-//! The boundary that counts is the one that the conversation really goes back to. Where it went on from somewhere else, because someone
-//! went back or a second window did not know of the summary, the newest boundary in the file is not its beginning; then more is
-//! needed, and all of it if no boundary is on the way. Lines come newest first; memory is bounded by those that are needed.
+//! Where a line behind the boundary continues one from before it that the boundary does not name, because a second window did not know
+//! of the summary, the boundary alone is not enough: then more is needed, and all of it if no older boundary is before those lines.
+//! So what is taken is closed: no line in it continues one that was left out, except those that the boundary names. Lines come newest
+//! first; memory is bounded by those that are needed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use crate::row::{Parent, Row, members, text};
 
 /// Lines beside the tree of which the newest counts; one from before the boundary is kept if it is met on the way.
-const NEWEST_COUNTS: [&str; 11] = [
+const NEWEST_COUNTS: [&str; 12] = [
+    "last-prompt",
     "custom-title",
     "ai-title",
     "tag",
@@ -56,26 +58,13 @@ pub struct Tail {
     /// Newest first.
     kept: Vec<Vec<u8>>,
     left_out: u64,
-    /// Which line each line continues.
-    parents: HashMap<String, (Parent, Option<Origin>)>,
-    /// Lines that another one continues, so that they are not the end.
-    continued: HashSet<String>,
-    way: Way,
+    /// Lines of the tree that were met.
+    met: HashSet<String>,
+    /// Lines that others continue, and that were not met yet.
+    open: HashSet<String>,
+    /// What is still looked for, once the boundary was met.
+    origin: Option<Origin>,
     seen_types: HashSet<String>,
-}
-
-/// Where on the way back the search is.
-#[derive(Debug, Default)]
-enum Way {
-    /// No line of the conversation was met.
-    #[default]
-    Nowhere,
-    /// At this line, whose own parent is looked for next.
-    At(String),
-    /// The conversation began without a boundary, or its lines do not say where they belong: everything is needed.
-    All,
-    /// At the boundary; these lines are still looked for.
-    Boundary(Origin),
 }
 
 /// What a boundary asks for from before it.
@@ -96,18 +85,16 @@ impl Tail {
         }
         let members = members(line);
         let row = members.as_ref().and_then(Row::of);
-        let keep = match &mut self.way {
-            Way::Boundary(origin) => match (&row, &members) {
-                (Some(row), _) => origin.takes(row),
-                (None, Some(members)) => {
-                    let type_ = text(members, "type").unwrap_or_default();
-                    let of = text(members, "messageId").unwrap_or_default();
-                    let is_newest = NEWEST_COUNTS.contains(&type_.as_str()) && !self.seen_types.contains(&type_);
-                    is_newest || (OF_MESSAGE.contains(&type_.as_str()) && origin.named.contains(&of))
-                }
-                (None, None) => false,
-            },
-            Way::Nowhere | Way::At(_) | Way::All => true,
+        let keep = match (&mut self.origin, &row, &members) {
+            (None, ..) => true,
+            (Some(origin), Some(row), _) => origin.takes(row),
+            (Some(origin), None, Some(members)) => {
+                let type_ = text(members, "type").unwrap_or_default();
+                let of = text(members, "messageId").unwrap_or_default();
+                let is_newest = NEWEST_COUNTS.contains(&type_.as_str()) && !self.seen_types.contains(&type_);
+                is_newest || (OF_MESSAGE.contains(&type_.as_str()) && origin.named.contains(&of))
+            }
+            (Some(_), None, None) => false,
         };
         if keep {
             self.kept.push(line.to_vec());
@@ -117,18 +104,16 @@ impl Tail {
         if let (None, Some(type_)) = (&row, members.and_then(|members| text(&members, "type"))) {
             self.seen_types.insert(type_);
         }
-        if let Some(row) = row.filter(|_| !matches!(self.way, Way::Boundary(_) | Way::All)) {
-            self.walk(row);
+        if let Some(row) = row.filter(|_| self.origin.is_none()) {
+            self.close(row);
         }
         if self.is_enough() { Step::Enough } else { Step::More }
     }
 
     /// What was collected.
     pub fn finish(self) -> Needed {
-        let mut missing: Vec<String> = match self.way {
-            Way::Boundary(origin) => origin.listed.into_iter().chain(origin.run.map(|(_, next)| next)).collect(),
-            Way::Nowhere | Way::At(_) | Way::All => Vec::new(),
-        };
+        let origin = self.origin.unwrap_or_default();
+        let mut missing: Vec<String> = origin.listed.into_iter().chain(origin.run.map(|(_, next)| next)).collect();
         missing.sort();
         let mut lines = self.kept;
         lines.reverse();
@@ -136,37 +121,25 @@ impl Tail {
     }
 
     fn is_enough(&self) -> bool {
-        matches!(&self.way, Way::Boundary(origin) if origin.listed.is_empty() && origin.run.is_none())
+        self.origin.as_ref().is_some_and(|origin| origin.listed.is_empty() && origin.run.is_none())
     }
 
-    /// Goes on along the conversation, as far as its lines are here.
-    fn walk(&mut self, row: Row) {
-        let is_end = !row.is_sidechain && !self.continued.contains(&row.uuid);
-        if let Parent::Of(parent) = &row.parent {
-            self.continued.insert(parent.clone());
-        }
-        let origin = row.boundary.filter(|_| !row.is_sidechain).map(|boundary| Origin {
-            named: boundary.preserved.iter().cloned().collect(),
-            listed: boundary.preserved.into_iter().collect(),
-            run: boundary.segment,
-        });
-        if matches!(self.way, Way::Nowhere) && is_end {
-            self.way = Way::At(row.uuid.clone());
-        }
-        self.parents.insert(row.uuid, (row.parent, origin));
-        // Each line is left as it is passed, so that lines which name each other end this, too.
-        while let Way::At(uuid) = &self.way
-            && let Some((parent, origin)) = self.parents.remove(uuid)
+    /// Takes note of what a line continues; a boundary ends the search if nothing behind it continues anything before it.
+    fn close(&mut self, row: Row) {
+        self.open.remove(&row.uuid);
+        if let Parent::Of(parent) = row.parent
+            && !self.met.contains(&parent)
         {
-            self.way = match (parent, origin) {
-                (Parent::Of(parent), _) => Way::At(parent),
-                (Parent::Root, Some(mut origin)) => {
-                    // What was met on the way here is kept already.
-                    origin.listed.retain(|uuid| !self.parents.contains_key(uuid));
-                    Way::Boundary(origin)
-                }
-                (Parent::Root | Parent::Unsaid, _) => Way::All,
-            };
+            self.open.insert(parent);
+        }
+        self.met.insert(row.uuid);
+        let Some(boundary) = row.boundary.filter(|_| !row.is_sidechain) else { return };
+        // Lines that are named may be continued: they are kept.
+        let is_closed = self.open.iter().all(|uuid| boundary.preserved.contains(uuid));
+        if is_closed {
+            let named: HashSet<String> = boundary.preserved.into_iter().collect();
+            let listed = named.difference(&self.met).cloned().collect();
+            self.origin = Some(Origin { listed, named, run: boundary.segment });
         }
     }
 }
@@ -282,8 +255,8 @@ mod tests {
     }
 
     #[test]
-    fn a_boundary_that_the_conversation_does_not_go_back_to_is_not_its_beginning() {
-        // A second window went on from before the summary, and its words are the last ones.
+    fn a_line_that_continues_one_from_before_the_boundary_brings_it_along() {
+        // A second window went on from before the summary.
         let lines = [
             row("user", "u1", "-"),
             row("assistant", "a1", "u1"),
@@ -292,12 +265,21 @@ mod tests {
             row("user", "u2", "a1"),
         ];
         assert_eq!(texts(&needed(&lines).0), lines);
+        let named = boundary("b1", &listed(r#""a1""#));
+        let lines = [
+            row("user", "u1", "-"),
+            row("assistant", "a1", "u1"),
+            named,
+            row("user", "s1", "b1"),
+            row("user", "u2", "a1"),
+        ];
+        assert_eq!(texts(&needed(&lines).0), lines[1..]);
     }
 
     #[test]
     fn a_boundary_of_an_agent_is_none() {
         let agents = boundary("b1", &listed("")).replace("\"isSidechain\":false", "\"isSidechain\":true");
-        let lines = [row("user", "u1", "-"), agents, row("assistant", "a1", "u1")];
+        let lines = [row("user", "u1", "-"), row("assistant", "a1", "u1"), agents];
         assert_eq!(texts(&needed(&lines).0), lines);
     }
 
@@ -308,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_name_each_other_end() {
+    fn lines_that_name_each_other_are_kept() {
         let lines = [row("user", "u1", "a1"), row("assistant", "a1", "u1"), row("user", "u3", "a1")];
         assert_eq!(texts(&needed(&lines).0), lines);
     }

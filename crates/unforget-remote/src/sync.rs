@@ -40,6 +40,7 @@ pub use pointer::{KEYS, Pointer, find_by_key, is_session, point};
 pub use pull::{Pulled, pull};
 pub use push::{Pushed, push};
 pub use resolve::{Forked, Rebased, resolve_by_fork, resolve_by_rebase};
+pub use sides::forget;
 pub use tail::{Tail, tail};
 
 /// How often two sides are compared anew within one call, because one of them moved.

@@ -13,6 +13,7 @@ pub mod agentcore;
 pub mod api;
 pub mod claude;
 pub mod corpus;
+pub mod counting;
 pub mod crash;
 pub mod fuzzing;
 pub mod generate;

@@ -16,7 +16,7 @@ use unforget_core::medium::{Medium, Os};
 use unforget_core::reader::LogReader;
 use unforget_core::report::Report;
 use unforget_core::restore::{self, Restored};
-use unforget_core::scan::Scan;
+use unforget_core::scan::{Scan, Scanner};
 use unforget_core::session::Session;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Listing, Store};
@@ -30,7 +30,7 @@ use crate::{home, screen};
 
 mod append;
 pub(crate) mod checkpoint;
-mod claude;
+pub(crate) mod claude;
 mod config;
 pub(crate) mod conversation;
 mod diff;
@@ -149,6 +149,17 @@ impl Transcript {
 
     pub(crate) fn restore(&self, limits: &Limits) -> Result<Restored> {
         Ok(restore::restore(self.medium.as_ref(), &self.path, &self.blobs, limits)?)
+    }
+
+    /// Whether another program wrote it.
+    pub(crate) fn is_foreign(&self) -> Result<bool> {
+        let reader = self.reader()?;
+        let mut forward = reader.forward(0);
+        let mut scanner = Scanner::default();
+        if let Some(line) = forward.next()? {
+            scanner.feed(&line, drop);
+        }
+        Ok(scanner.is_foreign())
     }
 
     /// For each record the line with its payloads put back, or nothing where it has them; what is missing is noted.

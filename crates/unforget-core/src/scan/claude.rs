@@ -2,8 +2,9 @@
 //!
 //! The file names parents by `uuid`; here they become numbers. Two things in it look like branches and are none. Parallel calls of one
 //! message have a line each, and every result names its own call as its parent: all of them are put in a row, the message's lines and then
-//! the results, as the API gets them. And a compaction begins a tree of its own, which is joined to the last line before it. What is left
-//! are real branches: someone went back, or two programs wrote at once.
+//! the results, as the API gets them. And a compaction begins a tree of its own, which is joined to the last line before it; whoever goes on
+//! from before it all the same, because a second window did not know of it, goes on behind its summary. What is left are real branches:
+//! someone went back, or two programs wrote at once.
 //!
 //! A `uuid` that comes again is the same line again (the first counts), and a parent that is not in the file is replaced by the step
 //! before, so that a hole costs what is in it and nothing else.
@@ -33,6 +34,8 @@ pub(super) struct Links {
     belongs: HashMap<u64, usize>,
     /// From where on the compaction kept something whose summary is still to come.
     kept: Option<u64>,
+    /// The newest compaction: its boundary, and its summary once that came.
+    newest: Option<(u64, u64)>,
 }
 
 /// A message of the model, as far as it was written.
@@ -57,6 +60,11 @@ impl Links {
         let known = message.and_then(|message| self.named.get(&message).copied());
         let of_parent = before.and_then(|before| self.belongs.get(&before).copied());
         let parent = known.or(of_parent).map_or(before, |at| Some(self.messages[at].tip));
+        let is_boundary = matches!(&record.body, Body::Aside { kind } if kind == BOUNDARY);
+        let parent = match (parent, self.newest) {
+            (Some(parent), Some((boundary, summary))) if parent < boundary && !is_boundary => Some(summary),
+            (parent, _) => parent,
+        };
         record.parent = parent.map_or(Parent::Previous, Parent::Record);
         if let Some(uuid) = foreign.uuid.as_deref() {
             self.places.insert(name(uuid), n);
@@ -81,10 +89,14 @@ impl Links {
             }
         }
         match &mut record.body {
-            Body::Aside { kind } if kind == BOUNDARY => {
+            Body::Aside { .. } if is_boundary => {
+                self.newest = Some((n, n));
                 self.kept = foreign.first_kept.as_deref().and_then(|uuid| self.places.get(&name(uuid)).copied());
             }
-            Body::Compaction { first_kept, .. } => *first_kept = self.kept.take(),
+            Body::Compaction { first_kept, .. } => {
+                *first_kept = self.kept.take();
+                self.newest = self.newest.map(|(boundary, _)| (boundary, n));
+            }
             _ => {}
         }
     }

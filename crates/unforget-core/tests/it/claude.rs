@@ -307,3 +307,24 @@ fn what_nobody_said_is_not_found() {
     assert!(heard.contains(LAST) && !heard.contains("[cut"), "{heard}");
     assert!(Query::parse(LAST).is_ok());
 }
+
+#[test]
+fn a_second_window_that_did_not_know_of_the_compaction_goes_on_behind_its_summary() {
+    let line = |uuid: &str, parent: &str, words: &str| {
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":{parent},"message":{{"role":"user","content":"{words}"}}}}"#
+        )
+    };
+    let lines = [
+        line("a", "null", "long ago"),
+        r#"{"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"logicalParentUuid":"a"}"#.to_owned(),
+        r#"{"type":"user","isCompactSummary":true,"uuid":"s","parentUuid":"b","message":{"role":"user","content":"the summary"}}"#.to_owned(),
+        line("c", "\"s\"", "here"),
+        line("d", "\"a\"", "in another window"),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let messages = foreign_messages(&scan(text.as_bytes()).records);
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].contains("the summary") && messages[0].contains("in another window"), "{messages:?}");
+    assert!(!messages[0].contains("long ago") && !messages[0].contains("here"), "{messages:?}");
+}

@@ -15,7 +15,6 @@ use unforget_testkit::crash::CrashMedium;
 use crate::support::{assert_accepted, crash_store};
 
 mod bytes;
-pub(crate) mod counting;
 mod disk;
 mod gaps;
 mod headers;

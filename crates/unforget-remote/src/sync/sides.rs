@@ -10,7 +10,7 @@ use crate::stream::{Prefix, Stream};
 use crate::sync::local::Aside;
 use crate::sync::pull::pull_lines;
 use crate::sync::push::push_lines;
-use crate::sync::{Link, Native, payload};
+use crate::sync::{Link, Local as _, Native, payload};
 
 /// How often a remote is asked for more streams of one session.
 const PAGES: usize = 10_000;
@@ -42,6 +42,17 @@ pub(super) async fn pull(link: &Link<'_>) -> Result<Vec<String>> {
         }
     }
     Ok(missing)
+}
+
+/// Forgets what a remote is known to have of a session, sides and all: the next push sends what it has not.
+pub fn forget(link: &Link<'_>) -> Result<()> {
+    if let Some(session) = having_sides(link) {
+        for name in session.store().sides(link.local.dir(), link.local.id())? {
+            let side = Aside::new(session, &name)?;
+            link.bookmarks.forget(side.dir(), side.id())?;
+        }
+    }
+    link.bookmarks.forget(link.local.dir(), link.local.id())
 }
 
 fn having_sides<'a>(link: &Link<'a>) -> Option<&'a Native> {

@@ -19,6 +19,7 @@ mod postgres;
 mod remotes;
 #[cfg(feature = "s3")]
 mod s3;
+mod sides;
 mod simulation;
 mod sync;
 

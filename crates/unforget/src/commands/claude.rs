@@ -20,7 +20,7 @@ use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
 
 mod carrier;
-mod examine;
+pub(crate) mod examine;
 mod fetch;
 mod restore;
 mod run;

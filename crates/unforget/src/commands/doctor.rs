@@ -6,10 +6,26 @@ use unforget_core::doctor::{self, Mode};
 use unforget_core::json::quote;
 
 use crate::cli::Doctor;
-use crate::commands::Context;
+use crate::commands::{Context, claude};
 use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
 use crate::screen;
+
+/// What is wrong with sessions of Claude Code is for their own doctor to say; here it is only told that there is something.
+fn foreign(context: &Context) -> Result<()> {
+    let (mut sessions, mut things) = (0, 0);
+    for id in claude::examine::kept(context)? {
+        let found = claude::examine::count(context, &id)?;
+        sessions += usize::from(found > 0);
+        things += found;
+    }
+    if sessions > 0 && !context.json {
+        context.tell(&format!(
+            "note: {sessions} sessions of Claude Code have {things} things that resuming would lose or stumble over; `unforget claude doctor` tells which"
+        ))?;
+    }
+    Ok(())
+}
 
 pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
     let mode = if args.fix { Mode::Fix } else { Mode::Look };
@@ -38,6 +54,7 @@ pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
         }
     }
     let open = diagnosis.open().count();
+    foreign(context)?;
     if !context.json {
         let bytes = screen::bytes(diagnosis.bytes);
         let sessions = match diagnosis.sessions {

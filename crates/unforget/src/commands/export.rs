@@ -9,7 +9,7 @@ use std::path::Path;
 
 use unforget_core::blob::references;
 use unforget_core::bundle::{Contents, Packed, pack};
-use unforget_core::json::quote;
+use unforget_core::json::{self, quote};
 use unforget_core::medium::{Medium as _, Os, publish_durable, publish_written};
 use unforget_core::record::{Body, Record};
 use unforget_core::scan::{Scan, scan};
@@ -96,6 +96,10 @@ fn row_of(scanned: &Scan<'_>) -> Row {
         {
             id = header.id.as_deref().unwrap_or_default().to_owned();
         }
+        if record.foreign.is_some() && id.is_empty() {
+            let members = json::members(record.raw).unwrap_or_default();
+            id = json::member(&members, "sessionId").and_then(json::string).unwrap_or_default().into_owned();
+        }
     }
     fold.finish(&id, 0, 0, scanned.report.damage_count())
 }
@@ -160,6 +164,10 @@ fn mask_all(context: &Context, bytes: &[u8]) -> Result<Masked> {
 /// Everything in one file.
 fn bundle(context: &Context, transcript: &Transcript, args: &Export) -> Result<Outcome> {
     let reader = transcript.reader()?;
+    if transcript.is_foreign()? {
+        return Err(Failure::usage("a bundle is for sessions of this program, and this is one of Claude Code")
+            .hint("`unforget push` and `unforget claude restore` take it to another machine; `--format jsonl` is the transcript alone"));
+    }
     let masked = if args.mask { Some(mask_all(context, &reader.read_all()?)?) } else { None };
     let contents = masked.as_ref().map_or(Contents::Stored(&reader), |masked| Contents::Masked(&masked.transcript));
     let mut payload = |hash: &str| match &masked {

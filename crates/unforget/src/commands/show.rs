@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 
-use unforget_core::history::{Limits, rebuild_all};
+use unforget_core::history::{Limits, foreign_messages, rebuild_all};
 use unforget_core::json;
 use unforget_core::record::Record;
 use unforget_core::report::{Note, Report};
@@ -143,9 +143,17 @@ fn records(
 }
 
 fn messages(transcript: &Transcript, budget: Option<u64>) -> Result<Outcome> {
+    let mut out = std::io::stdout().lock();
+    if transcript.is_foreign()? {
+        // That program has its own rules for what it sends, and no budget.
+        let bytes = transcript.reader()?.read_all()?;
+        let scanned = scan(&bytes);
+        let messages = format!("[{}]\n", foreign_messages(&scanned.records).join(","));
+        screen::write_stored(&mut out, messages.as_bytes())?;
+        return Ok(outcome(&scanned.report));
+    }
     let limits = budget.map_or_else(Limits::default, Limits::tokens);
     let restored = transcript.restore(&limits)?;
-    let mut out = std::io::stdout().lock();
     screen::write_stored(&mut out, restored.history.to_json().as_bytes())?;
     writeln!(out)?;
     let repairs: Vec<String> = restored

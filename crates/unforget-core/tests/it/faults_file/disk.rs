@@ -8,8 +8,8 @@ use unforget_core::store::OnMissing;
 use unforget_testkit::crash::{Fault, FaultKind, Keep, Scope, Survival};
 
 use super::*;
-use crate::faults_file::counting::Counting;
 use crate::support::store_on;
+use unforget_testkit::counting::Counting;
 
 const EIO: i32 = 5;
 /// More operations than any scenario here makes.

@@ -9,8 +9,8 @@ use unforget_core::store::OnMissing;
 use unforget_testkit::generate;
 
 use super::*;
-use crate::faults_file::counting::Counting;
 use crate::support::{disk_store, store_on};
+use unforget_testkit::counting::Counting;
 
 const MB: usize = 1 << 20;
 /// What the API refuses to take.

@@ -10,8 +10,8 @@ use unforget_core::store::OnMissing;
 use unforget_testkit::crash::{Fault, FaultKind};
 
 use super::*;
-use crate::faults_file::counting::Counting;
 use crate::support::{disk_store, store_on};
+use unforget_testkit::counting::Counting;
 
 const EMFILE: i32 = 24;
 /// More operations than any scenario here makes.

@@ -10,7 +10,7 @@ use unforget_core::medium::{Medium, Os};
 use unforget_core::store::{OnMissing, Store};
 
 use super::Scene;
-use crate::faults_file::counting::Counting;
+use unforget_testkit::counting::Counting;
 
 const SESSIONS: usize = 400;
 /// What an answer may cost however many sessions there are: the index itself is looked at before each use.

@@ -1,8 +1,154 @@
-//! `claude doctor`.
+//! `claude doctor`: what resuming would lose or stumble over, in sessions that are kept; `--fix` writes a copy in which it is put right.
+
+use std::collections::BTreeMap;
+
+use unforget_claude::doctor::{Activity, Finding, Problem, Stamp, examine, repair};
+use unforget_claude::id::SessionId;
+use unforget_claude::keep::{agent, kept_id};
+use unforget_claude::live;
+use unforget_core::index::Place as Shelf;
+use unforget_core::json::quote;
+use unforget_core::stamp;
+use unforget_core::store::KeptFile;
+
+use super::{is_alive, keeper, line, named, new_id};
 use crate::cli;
 use crate::commands::Context;
 use crate::failure::{Outcome, Result};
+use crate::progress::Progress;
 
-pub(super) fn run(_context: &Context, _args: &cli::ClaudeDoctor) -> Result<Outcome> {
-    Ok(Outcome::Done)
+pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome> {
+    let keeper = keeper(context, &args.program)?;
+    let sessions = if args.sessions.is_empty() {
+        kept(context)?
+    } else {
+        args.sessions.iter().map(|name| named(context, name)).collect::<Result<Vec<_>>>()?
+    };
+    let progress = Progress::new("examining");
+    let (mut found, mut copies) = (0_u64, 0_u64);
+    for id in &sessions {
+        progress.step();
+        let activity = match live::live(keeper.config(), id, &is_alive)?.writers.is_empty() {
+            true => Activity::Ended,
+            false => Activity::Live,
+        };
+        let session = Session::open(context, id)?;
+        let findings = examine(&session.bytes, activity, &|name| session.has(name));
+        for finding in &findings {
+            found += 1;
+            tell(context, id, finding)?;
+        }
+        if args.fix && !findings.is_empty() {
+            let copy = write_copy(context, &session)?;
+            copies += 1;
+            line(
+                context,
+                || format!("{{\"session\":\"{id}\",\"copy\":\"{copy}\"}}"),
+                || {
+                    format!(
+                        "fixed  {copy} is a repaired copy of {id}: `unforget claude restore {copy}` puts it in place"
+                    )
+                },
+            )?;
+        }
+    }
+    drop(progress);
+    if context.json {
+        line(
+            context,
+            || format!("{{\"sessions\":{},\"found\":{found},\"copies\":{copies}}}", sessions.len()),
+            String::new,
+        )?;
+    } else {
+        let verdict = match found {
+            0 => "resuming loses nothing".to_owned(),
+            1 => "1 thing that resuming would lose or stumble over".to_owned(),
+            many => format!("{many} things that resuming would lose or stumble over"),
+        };
+        let hint = if found > 0 && !args.fix { "; `--fix` writes repaired copies" } else { "" };
+        let sessions = sessions.len();
+        let sessions = if sessions == 1 { "1 session".to_owned() } else { format!("{sessions} sessions") };
+        context.tell(&format!("{sessions} of Claude Code: {verdict}{hint}"))?;
+    }
+    Ok(if found == 0 || copies > 0 { Outcome::Done } else { Outcome::MetDamage })
+}
+
+/// All sessions of Claude Code that are kept.
+pub(crate) fn kept(context: &Context) -> Result<Vec<SessionId>> {
+    let mine = context.all(Shelf::Agents)?.into_iter().filter(|entry| entry.dir == agent());
+    Ok(mine.filter_map(|entry| SessionId::parse(&entry.row.id)).collect())
+}
+
+/// How many things resuming would lose of a session, with the store alone to tell.
+pub(crate) fn count(context: &Context, id: &SessionId) -> Result<usize> {
+    let session = Session::open(context, id)?;
+    // Whoever is writing it may still answer the last calls.
+    Ok(examine(&session.bytes, Activity::Live, &|name| session.has(name)).len())
+}
+
+/// A session, and what is kept beside it.
+struct Session {
+    bytes: Vec<u8>,
+    sides: Vec<String>,
+    files: BTreeMap<String, KeptFile>,
+}
+
+impl Session {
+    fn open(context: &Context, id: &SessionId) -> Result<Self> {
+        let (dir, kept) = (agent(), kept_id(id)?);
+        let reader = unforget_core::reader::LogReader::open(context.store.medium().as_ref(), &dir.transcript(&kept))?;
+        let (sides, files) = (context.store.sides(&dir, &kept)?, context.store.kept_files(&dir, &kept)?);
+        Ok(Self { bytes: reader.read_all()?, sides, files })
+    }
+
+    /// Whether something that a line refers to is kept: a side, or a file by where it was.
+    fn has(&self, name: &str) -> bool {
+        if self.sides.iter().any(|side| side == name) {
+            return true;
+        }
+        // …/projects/<project>/<session>/tool-results/x.txt
+        let is_it = |kept: &str| kept.strip_prefix("session/").is_some_and(|rest| name.ends_with(&format!("/{rest}")));
+        self.files.iter().any(|(kept, file)| is_it(kept) && file.payload.is_some())
+    }
+}
+
+/// Keeps a repaired copy under a new id, with what belongs to the session.
+fn write_copy(context: &Context, session: &Session) -> Result<SessionId> {
+    let (dir, id) = (agent(), new_id());
+    let now = stamp::rfc3339(context.store.source().now_ms());
+    let mut new_uuid = || new_id().to_string();
+    let lines = repair(&session.bytes, &mut Stamp { session: &id, new_uuid: &mut new_uuid, now: &now });
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    context.store.begin_foreign(&dir, &kept_id(&id)?, |out| out.write_all(text.as_bytes()))?;
+    Ok(id)
+}
+
+fn tell(context: &Context, id: &SessionId, finding: &Finding) -> Result<()> {
+    let Finding { line: number, problem } = finding;
+    line(
+        context,
+        || {
+            format!(
+                "{{\"session\":\"{id}\",\"line\":{number},\"problem\":{},\"message\":{}}}",
+                quote(name(problem)),
+                quote(&problem.to_string())
+            )
+        },
+        || format!("found  {id}, line {number}: {problem}"),
+    )
+}
+
+/// A problem's name for machines.
+fn name(problem: &Problem) -> &'static str {
+    match problem {
+        Problem::OrphanedCall { .. } => "orphaned_call",
+        Problem::StrayResult { .. } => "stray_result",
+        Problem::BrokenParent { .. } => "broken_parent",
+        Problem::DroppedBranch { .. } => "dropped_branch",
+        Problem::DifferentDouble { .. } => "different_double",
+        Problem::NotAnObject => "not_an_object",
+        Problem::NoFinalLineFeed => "no_final_line_feed",
+        Problem::MissingFile { .. } => "missing_file",
+        _ => "other",
+    }
 }

@@ -23,7 +23,9 @@ pub(super) fn run(context: &Context, args: &cli::Restore) -> Result<Outcome> {
     let mut sessions = Vec::new();
     for name in &args.sessions {
         let id = named(context, name)?;
-        sessions.push((used_ms(context, &id), id));
+        // One alone needs no list, however long it is.
+        let used_ms = if args.sessions.len() > 1 { used_ms(context, &id) } else { 0 };
+        sessions.push((used_ms, id));
     }
     // The one that was used last is written last: `claude --continue` goes by the time of the file.
     sessions.sort_by_key(|(used_ms, _)| *used_ms);

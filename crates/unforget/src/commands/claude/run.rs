@@ -45,6 +45,8 @@ const ENDING: Duration = Duration::from_secs(14);
 const CHILD_ENDING: Duration = Duration::from_secs(7);
 /// How long what is left is sent after the program ended by itself.
 const FLUSH: Duration = Duration::from_secs(60);
+/// How long what is left is sent before that is told.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it takes at most until the mirror hears that it is over.
 const LISTEN: Duration = Duration::from_millis(200);
 /// How many generations away a process may be from the one that was started.
@@ -117,9 +119,35 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
     let ended =
         wait(attend(&mut command, program, &keeper, &project, begin.id(), carrier.as_ref().map(Carrier::orders)))?;
     let left = ended.deadline.map_or(FLUSH, |deadline| deadline.saturating_duration_since(Instant::now()));
-    let report = carrier.map_or_else(Report::default, |carrier| carrier.end(left));
+    let report = match carrier {
+        Some(carrier) => wait(flush(carrier, left, address.as_deref().unwrap_or_default()))?,
+        None => Report::default(),
+    };
     tell(context, &ended, &report, address.as_deref())?;
     Ok(Outcome::Code(exit_code(ended.status)))
+}
+
+/// Sends what is left. Whoever does not want to wait for it may say so: what is not sent is marked.
+async fn flush(carrier: Carrier, within: Duration, address: &str) -> Result<Report> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (done, mut report) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new().name("flush".to_owned()).spawn(move || {
+        // Nobody may be waiting any more.
+        drop(done.send(carrier.end(within)));
+    })?;
+    let (mut told, mut end) = (false, tokio::time::Instant::now() + within + ENDING);
+    loop {
+        tokio::select! {
+            report = &mut report => return Ok(report.unwrap_or(Report { is_late: true, ..Report::default() })),
+            _ = interrupt.recv() => return Ok(Report { is_late: true, ..Report::default() }),
+            _ = terminate.recv() => end = end.min(tokio::time::Instant::now() + ENDING),
+            () = tokio::time::sleep(PATIENCE), if !told => {
+                speak(format!("sending what is left to {address} (Ctrl-C leaves it for `unforget push`)"));
+                told = true;
+            }
+            () = tokio::time::sleep_until(end) => return Ok(Report { is_late: true, ..Report::default() }),
+        }
+    }
 }
 
 /// Whether a word on a command line is an option, with or without its value.

@@ -32,7 +32,8 @@ pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
         for entry in &entries {
             let (local, stream) = place.of_entry(context, entry)?;
             if args.again {
-                place.bookmarks.forget(local.dir(), local.id())?;
+                let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
+                sync::forget(&link)?;
             }
             let outcome = send(context, &place, &local, &stream, entry).await;
             told.line(&stream, outcome)?;

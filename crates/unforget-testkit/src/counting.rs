@@ -9,7 +9,7 @@ use unforget_core::medium::{Access, FileKind, Handle, Medium, Stat};
 
 /// Passes everything on to another medium, and counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Counting {
+pub struct Counting {
     inner: Arc<dyn Medium>,
     counts: Arc<Counts>,
     most_written: usize,
@@ -32,32 +32,32 @@ struct Counted {
 }
 
 impl Counting {
-    pub(crate) fn new(inner: impl Medium + 'static) -> Self {
+    pub fn new(inner: impl Medium + 'static) -> Self {
         Self { inner: Arc::new(inner), counts: Arc::default(), most_written: usize::MAX }
     }
 
     /// The same, writing no more than that many bytes with one call.
-    pub(crate) fn writing_at_most(self, most_written: usize) -> Self {
+    pub fn writing_at_most(self, most_written: usize) -> Self {
         Self { most_written, ..self }
     }
 
     /// The most files that were open at the same time.
-    pub(crate) fn most_open(&self) -> u64 {
+    pub fn most_open(&self) -> u64 {
         self.counts.most_open.load(Ordering::Relaxed)
     }
 
     /// How many names were asked what they stand for, one by one.
-    pub(crate) fn asked(&self) -> u64 {
+    pub fn asked(&self) -> u64 {
         self.counts.asked.load(Ordering::Relaxed)
     }
 
     /// How many files were opened.
-    pub(crate) fn opened(&self) -> u64 {
+    pub fn opened(&self) -> u64 {
         self.counts.opened.load(Ordering::Relaxed)
     }
 
     /// How many bytes were read.
-    pub(crate) fn bytes_read(&self) -> u64 {
+    pub fn bytes_read(&self) -> u64 {
         self.counts.read.load(Ordering::Relaxed)
     }
 }

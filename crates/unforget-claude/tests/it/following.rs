@@ -1,0 +1,168 @@
+//! Saving follows what is written: whole lines, only what is new, and nothing that was kept is ever lost.
+
+use std::fs;
+
+use proptest::prelude::*;
+use unforget_claude::mirror::Mirror;
+
+use crate::scene::{Scene, id, line};
+
+#[test]
+fn only_whole_lines_are_kept_and_the_rest_when_it_is_whole() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two) = (line("a", None, "one"), line("b", Some("a"), "two"));
+    let (half, rest) = two.split_at(40);
+    scene.say(&format!("{one}{half}"));
+    let saved = scene.save().unwrap();
+    assert_eq!((saved.lines, saved.is_new, scene.kept()), (1, true, one.clone()));
+    assert!(scene.save().unwrap().is_empty());
+    scene.say(rest);
+    assert_eq!(scene.save().unwrap().lines, 1);
+    assert_eq!(scene.kept(), format!("{one}{two}"));
+}
+
+#[test]
+fn a_line_that_lacks_only_its_end_is_kept_once() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two) = (line("a", None, "one"), line("b", Some("a"), "two"));
+    scene.say(one.trim_end());
+    scene.save().unwrap();
+    assert_eq!(scene.kept(), one);
+    scene.say(&format!("\n{two}"));
+    assert_eq!(scene.save().unwrap().lines, 1);
+    assert_eq!(scene.kept(), format!("{one}{two}"));
+}
+
+#[test]
+fn what_the_program_takes_back_stays_and_what_it_says_instead_is_added() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two, other) = (line("a", None, "one"), line("b", Some("a"), "two"), line("c", Some("a"), "another two"));
+    scene.say(&format!("{one}{two}"));
+    scene.save().unwrap();
+    fs::write(scene.transcript(), format!("{one}{other}")).unwrap();
+    let saved = scene.save().unwrap();
+    assert!(saved.is_merged && saved.lines == 1, "{saved:?}");
+    assert_eq!(scene.kept(), format!("{one}{two}{other}"));
+    assert!(scene.save().unwrap().is_empty(), "and that is all");
+    scene.say(&line("d", Some("c"), "three"));
+    assert_eq!(scene.save().unwrap().lines, 1, "it goes on from there");
+}
+
+#[test]
+fn a_file_that_became_shorter_takes_nothing_away() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two) = (line("a", None, "one"), line("b", Some("a"), "two"));
+    scene.say(&format!("{one}{two}"));
+    scene.save().unwrap();
+    fs::write(scene.transcript(), &one).unwrap();
+    assert!(scene.save().unwrap().is_empty());
+    assert_eq!(scene.kept(), format!("{one}{two}"));
+}
+
+#[test]
+fn a_file_that_was_deleted_and_begun_anew_is_kept_behind_what_was_there() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two) = (line("a", None, "one"), line("b", Some("a"), "two"));
+    scene.say(&one);
+    scene.save().unwrap();
+    fs::remove_file(scene.transcript()).unwrap();
+    scene.say(&two);
+    scene.save().unwrap();
+    assert_eq!(scene.kept(), format!("{one}{two}"));
+}
+
+#[test]
+fn without_its_marks_saving_finds_out_by_comparing() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two) = (line("a", None, "one"), line("b", Some("a"), "two"));
+    scene.say(&one);
+    scene.save().unwrap();
+    fs::remove_dir_all(scene.folder.path().join("home/copies")).unwrap();
+    scene.say(&two);
+    assert_eq!(scene.save().unwrap().lines, 1);
+    assert_eq!(scene.kept(), format!("{one}{two}"));
+}
+
+#[test]
+fn a_file_is_kept_again_only_if_its_content_is_another() {
+    let scene = Scene::new("/home/ada/app");
+    scene.say(&line("a", None, "one"));
+    let path = format!("projects/{}/{}/tool-results/x.txt", scene.project, id());
+    scene.put(&path, b"first");
+    assert_eq!(scene.save().unwrap().files, 1);
+    scene.put(&path, b"first");
+    assert_eq!(scene.save().unwrap().files, 0, "touched is not changed");
+    scene.put(&path, b"second");
+    assert_eq!(scene.save().unwrap().files, 1);
+}
+
+#[test]
+fn a_mirror_saves_what_it_is_told_of_and_finds_what_it_is_not() {
+    let scene = Scene::new("/home/ada/app");
+    let mut mirror = Mirror::begin(&scene.keeper).unwrap();
+    scene.say(&line("a", None, "one"));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let mut lines = 0;
+    while lines == 0 && std::time::Instant::now() < deadline {
+        let kept = mirror.turn(std::time::Duration::from_millis(500), &|_| true).unwrap();
+        lines += kept.into_iter().map(|kept| kept.outcome.unwrap().lines).sum::<u64>();
+    }
+    assert_eq!(lines, 1);
+    scene.say(&line("b", Some("a"), "two"));
+    let swept: u64 = mirror.sweep(&|_| true).unwrap().into_iter().map(|kept| kept.outcome.unwrap().lines).sum();
+    assert_eq!(swept, 1);
+    assert!(mirror.sweep(&|_| true).unwrap().iter().all(|kept| kept.outcome.as_ref().unwrap().is_empty()));
+}
+
+/// What happens to a transcript between two savings.
+#[derive(Debug, Clone)]
+enum Event {
+    Say(u8),
+    /// Half a line, whose rest comes next.
+    Half(u8, usize),
+    Save,
+    /// The marks are gone.
+    Forget,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        4 => any::<u8>().prop_map(Event::Say),
+        2 => (any::<u8>(), 1..100_usize).prop_map(|(word, at)| Event::Half(word, at)),
+        4 => Just(Event::Save),
+        1 => Just(Event::Forget),
+    ];
+    proptest::collection::vec(event, 1..24)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whenever_it_is_saved_what_is_kept_is_what_was_written_in_whole_lines(events in events()) {
+        let scene = Scene::new("/home/ada/app");
+        let (mut written, mut rest, mut count) = (String::new(), String::new(), 0);
+        for event in events {
+            match event {
+                Event::Say(word) | Event::Half(word, _) => {
+                    count += 1;
+                    let said = line(&format!("{count}"), None, &format!("word {word}"));
+                    let whole = format!("{rest}{said}");
+                    let cut = if let Event::Half(_, at) = event { rest.len() + at.min(said.len() - 2) } else { whole.len() };
+                    scene.say(&whole[..cut]);
+                    written.push_str(&whole[..cut]);
+                    whole[cut..].clone_into(&mut rest);
+                }
+                Event::Save if !written.is_empty() => {
+                    scene.save().unwrap();
+                    let whole = written.rfind('\n').map_or("", |end| &written[..=end]);
+                    if !whole.is_empty() {
+                        prop_assert_eq!(scene.kept(), whole);
+                    }
+                }
+                Event::Save => {}
+                Event::Forget => drop(fs::remove_dir_all(scene.folder.path().join("home/copies"))),
+            }
+        }
+    }
+}
