@@ -74,6 +74,11 @@ impl Failure {
         self
     }
 
+    /// The same, without an exit code that means something to whoever ran this.
+    pub(crate) fn plain(self) -> Self {
+        Self { code: FAILED, ..self }
+    }
+
     /// The same, with what it is about before it.
     pub(crate) fn of(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
