@@ -16,6 +16,7 @@ mod restoring;
 mod running;
 mod same_request;
 mod saving;
+mod tail;
 mod watching;
 
 use std::fs;

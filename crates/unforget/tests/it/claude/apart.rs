@@ -3,8 +3,6 @@
 //! Claude Code names the parent of every line, so lines of both can stand in one file: as branches of one tree. Nothing of either may be lost, on
 //! neither side, whichever of the two is sent first.
 
-use std::fs;
-
 use super::{World, records};
 use crate::elsewhere::Place;
 
@@ -12,8 +10,6 @@ use crate::elsewhere::Place;
 fn what_was_said_apart_is_on_both_sides_as_two_branches() {
     let Some(world) = World::new() else { return };
     let place = Place::directory();
-    let folder = place.url.strip_prefix("file://").unwrap().to_owned();
-    let away = format!("{folder}.away");
     let (one, two) = (world.host_at("one", &place), world.host_at("two", &place));
     let id = one.ask(&["--remote", &place.url], "remember BANANA").session_id;
     let resume = ["--remote", place.url.as_str(), "--resume", &id];
@@ -21,9 +17,7 @@ fn what_was_said_apart_is_on_both_sides_as_two_branches() {
     one.ok(&["pull", &id, "--remote", &place.url]);
 
     // The first one without the remote, the second one with it.
-    fs::rename(&folder, &away).unwrap();
     one.ask(&["--resume", &id], "the PELICAN, alone");
-    fs::rename(&away, &folder).unwrap();
     two.ask(&resume, "the HERON, meanwhile");
 
     // Whoever comes second finds the other's words, and both are kept.

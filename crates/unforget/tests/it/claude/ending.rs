@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use unforget_testkit::claude::{Gate, Signal};
 use unforget_testkit::servers::postgres::{Kind, Server};
 
-use super::{CALL, World};
+use super::{CALL, World, assert_same_lines, until};
 use crate::elsewhere::Place;
+use crate::scene::runs;
 
 /// What a machine that is told to end is given by those who run it.
 const ENDING: Duration = Duration::from_secs(15);
@@ -27,16 +28,32 @@ fn words_are_kept_while_the_remote_is_away_and_sent_later() {
     let held = gate.wait();
     server.kill();
     drop(held);
+    // The program has ended, and what is left cannot be sent; someone does not want to wait for that.
+    until("the program ends", || one.machine.live().is_empty().then_some(()));
+    until("the run ends", || {
+        run.signal(Signal::INT);
+        (!runs(&run.pid().to_string())).then_some(())
+    });
     let ended = run.wait();
     assert!(ended.status.success() && ended.answer().is_some_and(|answer| !answer.is_error), "{ended:?}");
     assert!(ended.stderr.contains("not yet") && ended.stderr.contains("unforget push"), "{ended:?}");
-    assert!(one.kept(&id).contains("KIWI"));
+    assert!(!ended.stderr.contains("and at"), "nobody may believe that it is there: {ended:?}");
+    assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), "all of it is kept here");
     assert_eq!(one.waiting(), 1);
+
     server.revive();
+    // Meanwhile it goes on elsewhere, without those words.
+    let meanwhile = two.ask(&["--remote", &url, "--resume", &id], "the HERON, meanwhile [[recall]]");
+    assert!(meanwhile.result.contains("BANANA") && !meanwhile.result.contains("KIWI"), "{}", meanwhile.result);
     one.ok(&["push", "--remote", &url]);
     assert_eq!(one.waiting(), 0);
-    let recalled = two.ask(&["--remote", &url, "--resume", &id], "[[recall]]");
-    assert!(recalled.result.contains("BANANA") && recalled.result.contains("KIWI"), "{}", recalled.result);
+    two.ok(&["pull", &id, "--remote", &url]);
+    for host in [&one, &two] {
+        let kept = host.kept(&id);
+        assert!(["BANANA", "KIWI", "HERON"].iter().all(|word| kept.contains(word)), "{}", host.store.display());
+    }
+    let third = world.host("three").ask(&["--remote", &url, "--resume", &id], "[[recall]]");
+    assert!(third.result.contains("BANANA"), "{}", third.result);
 }
 
 #[test]

@@ -6,7 +6,9 @@
 
 use std::fs;
 
-use super::{UNFORGET, World, assert_same_lines, records, session};
+use unforget_testkit::claude::Running;
+
+use super::{UNFORGET, World, assert_same_lines, copy, records, session};
 
 #[test]
 fn a_hook_keeps_the_session_and_the_next_saving_only_what_is_new() {
@@ -96,4 +98,34 @@ fn a_transcript_that_was_changed_in_the_middle_is_kept_in_both_ways() {
     one.ok(&["claude", "restore", &id]);
     let recalled = one.machine.resume(&id, "[[recall]]");
     assert!(recalled.result.contains("BANANA"), "{}", recalled.result);
+}
+
+#[test]
+fn a_saving_that_was_killed_is_not_repeated_and_many_at_once_are_as_one() {
+    let Some(world) = World::new() else { return };
+    let one = world.host("one");
+    let id = session(&one, "remember BANANA [[bash:echo hi]]");
+    one.ok(&["claude", "save"]);
+    // The lines were added, and the note that they were was not.
+    let notes = one.store.join("copies");
+    copy(&notes, &world.path("notes"));
+    one.machine.resume(&id, "and MANGO");
+    one.ok(&["claude", "save"]);
+    copy(&world.path("notes"), &notes);
+    let said = one.ok(&["claude", "save"]);
+    assert!(said.err.contains("nothing new"), "{said:?}");
+    assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), "once");
+    // And the same with something new behind them.
+    copy(&world.path("notes"), &notes);
+    one.machine.resume(&id, "and PEACH");
+    one.ok(&["claude", "save"]);
+    assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), "once, and what is new");
+
+    one.machine.resume(&id, "and PEAR");
+    let all: Vec<_> = (0..6).map(|_| Running::start(&mut one.command(&["claude", "save"]))).collect();
+    for saving in all {
+        let ended = saving.wait();
+        assert!(ended.status.success(), "{ended:?}");
+    }
+    assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), "many at once");
 }
