@@ -2,11 +2,12 @@
 //!
 //! The store's copy is the truth from then on: it survives the clean-up after thirty days, it is listed and searched, and it is what a
 //! remote gets. Saving is incremental and may be done at any moment, also while the program is writing: whole lines are
-//! taken and nothing is waited for. First what the transcript refers to (sub-agents, large outputs, file versions), then the transcript.
+//! taken and the program is never waited for. First what the transcript refers to (sub-agents, large outputs, file versions), then the transcript.
 //!
 //! Nothing here knows where a session goes next, and nothing in the program's own directory is ever changed.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use unforget_core::files::Seen;
 use unforget_core::layout::{AgentDir, CLAUDE_AGENT};
@@ -24,6 +25,9 @@ use crate::place::{ConfigDir, Found};
 
 /// How many files' contents are written down at once, by their length.
 const NOTES_BYTES: u64 = 32 << 20;
+/// How long someone is waited for who has the copy open, and between two looks. Nobody has it for longer than a copy takes.
+const WAIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What was saved of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -90,8 +94,20 @@ impl Keeper {
         &self.store
     }
 
-    /// Saves what is new of a session.
+    /// Saves what is new of a session. Whoever saves it at the same time, such as a hook beside a watcher, is waited for.
     pub fn save(&self, found: &Found) -> Result<Saved> {
+        let deadline = Instant::now() + WAIT;
+        loop {
+            match self.save_now(found) {
+                Err(Error::Store(unforget_core::Error::Busy { .. })) if Instant::now() < deadline => {
+                    std::thread::sleep(PAUSE);
+                }
+                saved => return saved,
+            }
+        }
+    }
+
+    fn save_now(&self, found: &Found) -> Result<Saved> {
         let (dir, id) = (agent(), kept_id(&found.id)?);
         let mut saved = Saved::default();
         let medium = self.config.medium();

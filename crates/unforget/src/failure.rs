@@ -69,6 +69,11 @@ impl Failure {
         Self { code: BUSY, ..Self::new(message) }
     }
 
+    /// The same with the exit code of any failure.
+    pub(crate) fn plain(self) -> Self {
+        Self { code: FAILED, ..self }
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self

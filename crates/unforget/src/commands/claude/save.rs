@@ -21,10 +21,15 @@ use crate::progress::Progress;
 const MAX_HOOK: u64 = 1 << 20;
 
 pub(super) fn run(context: &Context, args: &cli::Save) -> Result<Outcome> {
+    let outcome = save(context, args);
+    // To Claude Code a hook that ends with the code of a wrong command line means: do not stop, and do what it says.
+    if args.hook { outcome.map_err(Failure::plain) } else { outcome }
+}
+
+fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
     let (keeper, sessions) = if args.hook { of_hook(context, args)? } else { by_name(context, args)? };
     let keeper = if args.memory { keeper.with_memory() } else { keeper };
-    let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
-    let (mut new, mut lines, mut failed) = (0_u64, 0, None);
+    let (mut new, mut lines, mut failed) = (0_u64, 0, None::<Failure>);
     let progress = Progress::new("saving");
     for found in &sessions {
         progress.step();
@@ -42,14 +47,16 @@ pub(super) fn run(context: &Context, args: &cli::Save) -> Result<Outcome> {
                 }
             }
             Err(error) => {
-                let failure = Failure::from(error).of(found.id.as_str());
-                failure.tell()?;
-                failed = Some(failure);
+                // The last one is told at the end.
+                if let Some(failure) = failed.replace(Failure::from(error).of(found.id.as_str())) {
+                    failure.tell()?;
+                }
             }
         }
     }
     drop(progress);
-    if let Some(place) = place {
+    // Whatever is wrong with a remote, everything is kept here by now.
+    if let Some(place) = Place::find(context, &args.there, &config::load(&Flags::default())?)? {
         let ids = sessions.iter().map(|found| kept_id(&found.id)).collect::<Result<Vec<_>, _>>()?;
         for (id, error) in wait(carrier::send_all(&context.store, &place, &ids))? {
             // They are here and marked: this is no reason to fail a hook.
