@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context, args: &cli::Save) -> Result<Outcome> {
 fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
     let (keeper, sessions) = if args.hook { of_hook(context)? } else { by_name(context, args)? };
     let keeper = if args.memory { keeper.with_memory() } else { keeper };
-    let (mut new, mut lines, mut failed) = (0_u64, 0, None);
+    let (mut new, mut lines, mut failed) = (0_u64, 0, None::<Failure>);
     let progress = Progress::new("saving");
     for found in &sessions {
         progress.step();
@@ -55,9 +55,10 @@ fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
                 context.tell(&format!("note: {error}"))?;
             }
             Err(error) => {
-                let failure = Failure::from(error).of(found.id.as_str());
-                failure.tell()?;
-                failed = Some(failure);
+                // The last one is told at the end.
+                if let Some(failure) = failed.replace(Failure::from(error).of(found.id.as_str())) {
+                    failure.tell()?;
+                }
             }
         }
     }

@@ -69,8 +69,15 @@ async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream,
     place.outbox.add(local.dir(), local.id(), now_ms)?;
     place.ready().await?;
     let progress = Progress::bytes("sending");
-    let pushed = sync::push(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await?;
+    let pushed = sync::push(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
     drop(progress);
+    let pushed = match pushed {
+        Err(Error::Diverged { .. }) if is_claude(local.dir()) => {
+            put_together(context, place, &link).await?;
+            sync::push(&link, &mut |_| {}).await?
+        }
+        pushed => pushed?,
+    };
     if pushed.lines == 0
         && let Err(Error::NotFound { what }) = place.remote.frontier(stream).await
     {
@@ -86,6 +93,22 @@ async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream,
         tracing::debug!(%stream, %error, "not put together");
     }
     Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
+}
+
+fn is_claude(dir: &AgentDir) -> bool {
+    *dir == unforget_claude::keep::agent()
+}
+
+/// Keeps the lines of both where a session of Claude Code went on here and there: each names its parent, so nobody has to choose.
+async fn put_together(context: &Context, place: &Place, link: &Link<'_>) -> Result<()> {
+    let now_ms = context.store.source().now_ms();
+    if sync::resolve_by_rebase(link, &place.outbox, now_ms, &mut |_| {}).await?.is_some() {
+        let id = link.local.id();
+        context.tell(&format!(
+            "session {id} went on here and there; the lines of both are kept, as branches (`unforget tree {id}`)"
+        ))?;
+    }
+    Ok(())
 }
 
 pub(crate) fn pull(context: &Context, args: &cli::Pull) -> Result<Outcome> {
@@ -136,6 +159,11 @@ async fn fetch(context: &Context, place: &Place, local: &Native, stream: &Stream
             }
             Ok(Carried { sent: 0, came: lines, lines, missing: 0 })
         }
+        Err(Error::Diverged { .. }) if is_claude(local.dir()) && !args.fork => {
+            put_together(context, place, &link).await?;
+            let pushed = sync::save(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+            Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
+        }
         Err(Error::Diverged { .. }) if args.rebase => {
             let rebased = sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?;
             if let Some(rebased) = rebased {
@@ -178,7 +206,14 @@ async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Res
         let (local, stream) = place.of_entry(context, entry)?;
         there.remove(&stream);
         let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
-        let outcome = match sync::sync(&link, &mut |_| {}).await {
+        let synced = match sync::sync(&link, &mut |_| {}).await {
+            Err(Error::Diverged { .. }) if is_claude(local.dir()) => match put_together(context, place, &link).await {
+                Ok(()) => sync::sync(&link, &mut |_| {}).await.map_err(Failure::from),
+                Err(failure) => Err(failure),
+            },
+            synced => synced.map_err(Failure::from),
+        };
+        let outcome = match synced {
             Ok(synced) => {
                 let (sent, at) = synced.pushed.as_ref().map_or((0, None), |pushed| (pushed.lines, Some(pushed.at)));
                 let (came, end) = synced.pulled.as_ref().map_or((0, None), |pulled| (pulled.lines, Some(pulled.at)));
@@ -186,7 +221,7 @@ async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Res
                 let led = place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await;
                 led.map(|()| Carried { sent, came, lines, missing: 0 }).map_err(Failure::from)
             }
-            Err(error) => Err(error.into()),
+            Err(failure) => Err(failure),
         };
         told.line(&stream, outcome)?;
     }

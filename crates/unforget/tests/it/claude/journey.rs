@@ -4,13 +4,18 @@
 //! afterwards is every word of the session, the ones before the power cut included, and what lies beside the transcript: what
 //! sub-agents said and the large outputs of tools.
 
-use unforget_testkit::claude::{Gate, Signal};
+use unforget_testkit::claude::{Claude, Gate, OLDER, Signal};
 
 use super::{CALL, Host, World, kill, until};
 use crate::elsewhere::Place;
 
 fn goes_there_and_back(place: &Place) {
-    let Some(world) = World::new() else { return };
+    if let Some(world) = World::new() {
+        goes_there_and_back_in(&world, place);
+    }
+}
+
+fn goes_there_and_back_in(world: &World, place: &Place) {
     let (one, two) = (world.host_at("one", place), world.host_at("two", place));
     let remote = ["--remote", place.url.as_str()];
     let first = one.ask(&remote, "remember BANANA [[bash:echo out-$((40+2))]]");
@@ -62,6 +67,13 @@ fn cut_the_power(one: &Host, observer: &Host, id: &str, resume: &[&str]) {
 #[test]
 fn a_session_goes_there_and_back_by_a_directory() {
     goes_there_and_back(&Place::directory());
+}
+
+#[test]
+fn a_session_of_the_older_version_goes_there_and_back() {
+    if let Some(claude) = Claude::find(OLDER) {
+        goes_there_and_back_in(&World::of(claude), &Place::directory());
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
-use unforget_testkit::claude::{Claude, Machine, requests};
+use unforget_testkit::claude::{Claude, Machine, OLDER, requests};
 
 use super::{Host, World, copy, session};
 use crate::elsewhere::Place;
@@ -120,7 +120,7 @@ fn a_restored_session_sends_the_same_bytes() {
 /// Older versions make a part of their request anew each time; what they make of a transcript has to be equal all the same.
 #[test]
 fn a_session_of_the_older_version_sends_the_same_messages() {
-    let Some(claude) = Claude::find(unforget_testkit::claude::OLDER) else { return };
+    let Some(claude) = Claude::find(OLDER) else { return };
     let world = World::of(claude);
     let (place, home) = (Place::directory(), world.host("home"));
     let id = rich(&home);

@@ -8,7 +8,7 @@ use std::fs;
 
 use unforget_testkit::claude::Running;
 
-use super::{UNFORGET, World, assert_same_lines, copy, records, session};
+use super::{Host, UNFORGET, World, assert_same_lines, copy, records, session};
 
 #[test]
 fn a_hook_keeps_the_session_and_the_next_saving_only_what_is_new() {
@@ -47,27 +47,37 @@ fn a_hook_keeps_the_session_and_the_next_saving_only_what_is_new() {
     let new: Vec<&str> =
         told.iter().filter(|told| told["lines"] != 0).filter_map(|told| told["session"].as_str()).collect();
     assert_eq!(new, [other.as_str()], "{said:?}");
+    // A remote that is not there keeps nothing from being kept here.
+    one.machine.resume(&other, "and QUINCE");
+    let nowhere = format!("file://{}", world.path("not-mounted").display());
+    let said = one.run(&["claude", "save", "--remote", &nowhere]);
+    assert!(said.code == 1 && said.err.contains("there is no directory"), "{said:?}");
+    assert_same_lines(one.kept(&other).as_bytes(), &one.transcript(&other), "it is kept here");
 }
 
 #[test]
 fn a_hook_that_cannot_do_its_work_says_why_and_one_without_a_transcript_is_content() {
     let Some(world) = World::new() else { return };
-    let one = world.host("one");
-    let hook = |input: &str| {
+    let mut one = world.host("one");
+    let hook = |host: &Host, input: &str| {
         let file = world.path("stdin");
         fs::write(&file, input).unwrap();
-        crate::scene::said(
-            one.command(&["claude", "save", "--hook"]).stdin(fs::File::open(file).unwrap()).output().unwrap(),
-        )
+        let stdin = fs::File::open(file).unwrap();
+        crate::scene::said(host.command(&["claude", "save", "--hook"]).stdin(stdin).output().unwrap())
     };
-    let said = hook("");
-    assert!(said.code != 0 && said.err.contains("transcript_path"), "{said:?}");
+    let said = hook(&one, "");
+    assert!(said.code == 1 && said.err.contains("transcript_path"), "{said:?}");
     let nowhere = one.machine.config.join("projects/-x/0f7a4c52-8e5d-4f0a-9a57-1c2d3e4f5a6b.jsonl");
-    let said = hook(&format!(
+    let about = format!(
         "{{\"session_id\":\"0f7a4c52-8e5d-4f0a-9a57-1c2d3e4f5a6b\",\"transcript_path\":\"{}\"}}",
         nowhere.display()
-    ));
+    );
+    let said = hook(&one, &about);
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""), "{said:?}");
+    // With the code of a wrong command line a hook keeps the program from stopping.
+    one.variables.push(("UNFORGET_REMOTE", "gopher://nobody".to_owned()));
+    let said = hook(&one, &about);
+    assert!(said.code == 1 && said.err.contains("of no kind that is known"), "{said:?}");
 }
 
 #[test]
