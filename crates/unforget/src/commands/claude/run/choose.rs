@@ -114,12 +114,11 @@ fn last(
     Ok(known.into_iter().max_by_key(|(ms, _)| *ms).map(|(_, id)| id))
 }
 
+/// That this program has a session: its lock, and its lease if there is a remote that answered.
+pub(super) type Reserved = (Option<Box<dyn Handle>>, Option<Lease>);
+
 /// Sees that nobody else has the session, and has it.
-pub(super) fn reserve(
-    context: &Context,
-    place: Option<&Place>,
-    id: &SessionId,
-) -> Result<(Option<Box<dyn Handle>>, Option<Lease>)> {
+pub(super) fn reserve(context: &Context, place: Option<&Place>, id: &SessionId) -> Result<Reserved> {
     let kept = kept_id(id)?;
     let lock = lock(context, id)?;
     let Some(place) = place else { return Ok((Some(lock), None)) };
