@@ -8,6 +8,7 @@
 //!
 //! Only whole lines are taken, so a program that is killed in the middle of one leaves no half of it here.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use unforget_core::encode::sha256_hex;
 use unforget_core::json;
-use unforget_core::lines::is_object;
+use unforget_core::lines::{Physical, is_object};
 use unforget_core::medium::{Medium, read_small, replace_atomic};
 use unforget_core::reader::LogReader;
 use unforget_core::replica::Intake;
@@ -41,14 +42,23 @@ pub struct Mark {
     pub tail: String,
     /// How long the copy was then. Someone may add to it and be killed before the mark is moved.
     pub kept: u64,
+    /// Digest of the bytes before that place of the copy: another copy, fetched or put back since, is not the one that was meant.
+    pub kept_tail: String,
     /// Whether the file is only the end of a session of which the rest is elsewhere.
     pub is_part: bool,
 }
 
 impl Mark {
-    /// The mark of a file that is kept up to a place, in a copy of that length.
-    pub fn at(reader: &LogReader, saved: u64, kept: u64) -> Result<Self> {
-        Ok(Self { identity: reader.identity(), saved, tail: tail(reader, saved)?, kept, is_part: false })
+    /// The mark of a file that is kept up to a place, in this copy; of a part, none is here.
+    pub fn at(file: &LogReader, saved: u64, copy: Option<&LogReader>) -> Result<Self> {
+        let kept = copy.map_or(0, LogReader::len);
+        let kept_tail = copy.map_or(Ok(String::new()), |copy| tail(copy, kept))?;
+        Ok(Self { identity: file.identity(), saved, tail: tail(file, saved)?, kept, kept_tail, is_part: false })
+    }
+
+    /// Whether the copy still begins with what it had then. Of a part there was none, and what is here now is the whole.
+    fn knows(&self, copy: &LogReader) -> Result<bool> {
+        Ok(self.is_part && self.kept == 0 || self.kept <= copy.len() && self.kept_tail == tail(copy, self.kept)?)
     }
 
     /// Whether the file still begins with what was saved, as far as its identity and the end of that tell.
@@ -57,19 +67,20 @@ impl Mark {
     }
 
     fn encode(&self) -> String {
-        let Self { identity: (device, inode), saved, tail, kept, is_part } = self;
+        let Self { identity: (device, inode), saved, tail, kept, kept_tail, is_part } = self;
         format!(
-            "{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"kept\":{kept},\"part\":{is_part}}}\n"
+            "{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"kept\":{kept},\"kept_tail\":\"{kept_tail}\",\"part\":{is_part}}}\n"
         )
     }
 
     fn decode(text: &str) -> Option<Self> {
         let members = json::members(text.trim_end())?;
         let number = |name| json::member(&members, name).and_then(json::number);
-        let tail = json::string(json::member(&members, "tail")?)?.into_owned();
+        let text = |name| Some(json::string(json::member(&members, name)?)?.into_owned());
+        let (tail, kept_tail) = (text("tail")?, text("kept_tail")?);
         let is_part = json::member(&members, "part") == Some("true");
         let identity = (number("device")?, number("inode")?);
-        Some(Self { identity, saved: number("saved")?, tail, kept: number("kept")?, is_part })
+        Some(Self { identity, saved: number("saved")?, tail, kept: number("kept")?, kept_tail, is_part })
     }
 }
 
@@ -96,21 +107,51 @@ impl Marks {
         Mark::decode(std::str::from_utf8(&bytes).ok()?)
     }
 
+    /// Remembers a mark, for one that matters: that a file is only a part.
+    pub fn put_firmly(&self, file: &Path, mark: &Mark) -> io::Result<()> {
+        self.write(&place(file), &mark.encode())
+    }
+
+    /// What was seen of a file that is kept as a whole: its length and its time.
+    pub fn seen(&self, file: &Path) -> Option<(u64, i64)> {
+        let bytes = read_small(self.medium.as_ref(), &seen_place(file), MAX_MARK).ok()?;
+        let members = json::members(std::str::from_utf8(&bytes).ok()?.trim_end())?;
+        let number = |name| json::member(&members, name).and_then(json::number);
+        Some((number("bytes")?, i64::try_from(number("modified_ns")?).ok()?))
+    }
+
+    /// Remembers that a file is kept as it is now. If that cannot be written, it is read again.
+    pub fn put_seen(&self, file: &Path, bytes: u64, modified_ns: i64) {
+        let text = format!("{{\"bytes\":{bytes},\"modified_ns\":{modified_ns}}}\n");
+        if let Err(error) = self.write(&seen_place(file), &text) {
+            tracing::debug!(file = %file.display(), %error, "what was seen was not written");
+        }
+    }
+
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.medium.create_dir(Path::new(MARKS))?;
+        replace_atomic(self.medium.as_ref(), path, text.as_bytes())
+    }
+
     /// Remembers a mark. One that cannot be written costs a comparison later.
     pub fn put(&self, file: &Path, mark: &Mark) {
-        let written = self
-            .medium
-            .create_dir(Path::new(MARKS))
-            .and_then(|()| replace_atomic(self.medium.as_ref(), &place(file), mark.encode().as_bytes()));
-        if let Err(error) = written {
+        if let Err(error) = self.put_firmly(file, mark) {
             tracing::debug!(file = %file.display(), %error, "the mark was not written");
         }
     }
 }
 
 fn place(file: &Path) -> PathBuf {
+    named(file, "json")
+}
+
+fn seen_place(file: &Path) -> PathBuf {
+    named(file, "seen")
+}
+
+fn named(file: &Path, what: &str) -> PathBuf {
     let digest = sha256_hex(file.as_os_str().as_encoded_bytes());
-    Path::new(MARKS).join(format!("{}.json", digest.get(..32).unwrap_or_default()))
+    Path::new(MARKS).join(format!("{}.{what}", digest.get(..32).unwrap_or_default()))
 }
 
 /// What is new in a file.
@@ -171,8 +212,8 @@ pub fn since(file: &LogReader, mark: &Mark) -> Result<Option<News>> {
 
 /// What a file has that is not kept.
 pub fn news(file: &LogReader, kept: &LogReader, mark: Option<&Mark>) -> Result<News> {
-    // A copy that is shorter than it was is another one.
-    if let Some(mark) = mark.filter(|mark| mark.kept <= kept.len())
+    if let Some(mark) = mark
+        && mark.knows(kept)?
         && let Some(News::From { start, end }) = since(file, mark)?
     {
         return if mark.kept == kept.len() || start >= end {
@@ -213,7 +254,7 @@ fn unknown(file: &LogReader, start: u64, end: u64, known: &Known) -> Result<(Vec
         if line.end() > end {
             continue;
         }
-        if known.has(line.bytes) {
+        if known.has(&whole(file, &line)?) {
             count += 1;
         } else {
             ranges.push((line.offset, line.offset + line.len));
@@ -319,6 +360,11 @@ pub fn whole_end(file: &LogReader) -> Result<u64> {
     }
 }
 
+/// Whether two files say the same.
+pub fn is_same(one: &LogReader, other: &LogReader) -> Result<bool> {
+    Ok(one.len() == other.len() && common((one, 0), (other, 0))? == one.len())
+}
+
 /// How many bytes of whole lines two files have alike from these places on.
 fn common((one, one_at): (&LogReader, u64), (other, other_at): (&LogReader, u64)) -> Result<u64> {
     let (mut at, mut lines) = (0, 0);
@@ -361,6 +407,16 @@ impl Known {
             None => self.texts.contains(&sha256_hex(line)),
         }
     }
+}
+
+/// The bytes of a line, also of one that is longer than any of this program's.
+fn whole<'l>(reader: &LogReader, line: &Physical<'l>) -> Result<Cow<'l, [u8]>> {
+    if !line.is_overlong() {
+        return Ok(Cow::Borrowed(line.bytes));
+    }
+    let len =
+        usize::try_from(line.len).map_err(|_| Error::Invalid("a line is too long for this machine".to_owned()))?;
+    Ok(Cow::Owned(reader.bytes(line.offset, len)?))
 }
 
 /// The name of a line in its tree.

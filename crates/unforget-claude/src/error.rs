@@ -64,6 +64,12 @@ pub enum Error {
         /// The session.
         id: String,
     },
+    /// The session was deleted from the store on purpose.
+    #[error("session `{id}` is in the trash; nothing of it is kept until it is brought back")]
+    Deleted {
+        /// The session.
+        id: String,
+    },
     /// The store said so.
     #[error(transparent)]
     Store(#[from] unforget_core::Error),

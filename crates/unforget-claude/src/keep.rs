@@ -2,22 +2,22 @@
 //!
 //! The store's copy is the truth from then on: it survives the clean-up after thirty days, it is listed and searched, and it is what a
 //! remote gets. Saving is incremental and may be done at any moment, also while the program is writing: whole lines are
-//! taken and the program is never waited for. First what the transcript refers to (sub-agents, large outputs, file versions), then the transcript.
+//! taken and nothing is waited for. First what the transcript refers to (sub-agents, large outputs, file versions), then the transcript.
 //!
 //! Nothing here knows where a session goes next, and nothing in the program's own directory is ever changed.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use unforget_core::files::Seen;
 use unforget_core::layout::{AgentDir, CLAUDE_AGENT};
-use unforget_core::medium::{Medium, read_small};
+use unforget_core::medium::read_small;
 use unforget_core::reader::LogReader;
 use unforget_core::replica::Intake;
 use unforget_core::stamp::SessionId as Kept;
-use unforget_core::store::{FileNote, MAX_FILE, Store};
+use unforget_core::store::{FileNote, MAX_FILE, Store, side_path};
 
-use crate::copy::{self, Mark, Marks, News, Taken};
+use crate::copy::{self, Mark, Marks, Taken};
 use crate::error::{Error, Result};
 use crate::footprint::{Part, footprint, memory};
 use crate::id::SessionId;
@@ -25,8 +25,9 @@ use crate::place::{ConfigDir, Found};
 
 /// How many files' contents are written down at once, by their length.
 const NOTES_BYTES: u64 = 32 << 20;
-/// How long someone is waited for who has the copy open, and between two looks. Nobody has it for longer than a copy takes.
-const WAIT: Duration = Duration::from_secs(5);
+
+/// How often, and after which pause, a copy that someone else is adding to is asked for: two seconds in all.
+const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What was saved of a session.
@@ -69,7 +70,7 @@ pub struct Keeper {
     pub(crate) store: Store,
     pub(crate) config: ConfigDir,
     pub(crate) marks: Marks,
-    with_memory: bool,
+    pub(crate) with_memory: bool,
 }
 
 impl Keeper {
@@ -94,63 +95,60 @@ impl Keeper {
         &self.store
     }
 
-    /// Saves what is new of a session. Whoever saves it at the same time, such as a hook beside a watcher, is waited for.
+    /// Saves what is new of a session. What else belongs to it comes first; a part that cannot be saved is told, and keeps no words from
+    /// being saved.
     pub fn save(&self, found: &Found) -> Result<Saved> {
-        let deadline = Instant::now() + WAIT;
-        loop {
-            match self.save_now(found) {
-                Err(Error::Store(unforget_core::Error::Busy { .. })) if Instant::now() < deadline => {
-                    std::thread::sleep(PAUSE);
-                }
-                saved => return saved,
-            }
-        }
-    }
-
-    fn save_now(&self, found: &Found) -> Result<Saved> {
         let (dir, id) = (agent(), kept_id(&found.id)?);
         let mut saved = Saved::default();
         let medium = self.config.medium();
-        self.save_parts(found, &dir, &id, &mut saved)?;
-        let file = LogReader::open(medium, &found.path)?;
-        if self.store.medium().stat(&dir.transcript(&id)).is_err() {
-            let end = copy::whole_end(&file)?;
-            if end == 0 {
-                return Ok(saved);
+        let kept = dir.transcript(&id);
+        let is_kept = self.store.medium().stat(&kept).is_ok();
+        if !is_kept {
+            if self.store.medium().stat(&dir.trashed(&id)).is_ok() {
+                return Err(Error::Deleted { id: found.id.to_string() });
             }
             // What only goes on from the rest would stand here as if it were all.
             if self.marks.get(&medium.root().join(&found.path)).is_some_and(|mark| mark.is_part) {
                 return Err(Error::Partial { id: found.id.to_string() });
             }
+        }
+        self.save_parts(found, &dir, &id, &mut saved)?;
+        let file = LogReader::open(medium, &found.path)?;
+        if !is_kept {
+            let end = copy::whole_end(&file)?;
+            if end == 0 {
+                return Ok(saved);
+            }
             saved.is_new = self.store.begin_foreign(&dir, &id, |out| copy::write_whole(&file, end, out))?;
         }
-        let taken = self.follow(&file, &found.path, || Ok(self.store.intake(&dir, &id)?))?;
+        let taken = self.follow(&file, &found.path, &kept, || Ok(self.store.intake(&dir, &id)?))?;
         saved.lines = if saved.is_new { lines(&self.store, &dir, &id)? } else { taken.lines };
         saved.is_merged = taken.is_merged;
         Ok(saved)
     }
 
     /// Adds what is new in a file of lines to what is kept of it. Where nothing is new, nobody's lock is asked for.
-    fn follow(&self, file: &LogReader, path: &Path, open: impl Fn() -> Result<Intake>) -> Result<Taken> {
+    fn follow(&self, file: &LogReader, path: &Path, kept: &Path, open: impl Fn() -> Result<Intake>) -> Result<Taken> {
         let absolute = self.config.medium().root().join(path);
-        let mark = self.marks.get(&absolute);
-        if let Some(News::From { start, end }) =
-            mark.as_ref().map(|mark| copy::since(file, mark)).transpose()?.flatten()
-            && start >= end
+        if let Some(mark) = self.marks.get(&absolute)
+            && let Ok(copy) = LogReader::open(self.store.medium().as_ref(), kept)
+            && copy::news(file, &copy, Some(&mark))?.is_empty()
+            && copy::since(file, &mark)?.is_some_and(|news| news.is_empty())
         {
             return Ok(Taken::default());
         }
-        let mut intake = open()?;
+        let mut intake = patiently(open)?;
+        // Read behind the lock: whoever had it may have moved the mark.
+        let mark = self.marks.get(&absolute);
         let news = copy::news(file, &intake.reader()?, mark.as_ref())?;
         let taken = copy::take_in(file, &mut intake, &news)?;
-        let kept = intake.reader()?.len();
-        intake.close();
-        self.marks.put(&absolute, &Mark::at(file, news.end(), kept)?);
+        self.marks.put(&absolute, &Mark::at(file, news.end(), Some(&intake.reader()?))?);
+        // The index has its mark, and looks for itself when someone asks: a session that grows all the while is not read as a whole each time.
+        drop(intake);
         Ok(taken)
     }
 
     fn save_parts(&self, found: &Found, dir: &AgentDir, id: &Kept, saved: &mut Saved) -> Result<()> {
-        let medium = self.config.medium();
         let mut all = footprint(&self.config, &found.project, &found.id)?;
         if self.with_memory {
             let more = memory(&self.config, &found.project)?;
@@ -162,24 +160,33 @@ impl Keeper {
         let (mut notes, mut bytes) = (Vec::new(), 0);
         for part in all.parts {
             match part {
-                Part::Transcript { side, path, .. } => {
-                    let file = LogReader::open(medium, &path)?;
-                    let taken = self.follow(&file, &path, || Ok(self.store.open_side(dir, id, &side)?))?;
-                    saved.side_lines += taken.lines;
-                }
+                Part::Transcript { side, path, .. } => match self.save_side(&side, &path, dir, id) {
+                    Ok(taken) => saved.side_lines += taken.lines,
+                    Err(error) => saved.left_out.push(format!("{side}: {error}")),
+                },
                 Part::File { name, path, stat } => {
-                    let is_known = known
-                        .get(&name)
-                        .is_some_and(|file| (file.bytes, file.modified_ns) == (stat.len, stat.modified_ns));
+                    let seen = (stat.len, stat.modified_ns);
+                    let absolute = self.config.medium().root().join(&path);
+                    let before = known.get(&name);
+                    let is_known = before.is_some_and(|file| (file.bytes, file.modified_ns) == seen)
+                        || (before.is_some() && self.marks.seen(&absolute) == Some(seen));
                     if is_known {
                         continue;
                     }
-                    let Some(note) = self.look(&name, &path, medium)? else { continue };
+                    let note = match self.look(&name, &path) {
+                        Ok(Some(note)) => note,
+                        Ok(None) => continue,
+                        Err(error) => {
+                            saved.left_out.push(format!("{name}: {error}"));
+                            continue;
+                        }
+                    };
                     // Copied elsewhere or touched, it may be what it was.
-                    let is_same = known.get(&name).is_some_and(|file| {
+                    let is_same = before.is_some_and(|file| {
                         file.payload.as_ref().map(|payload| &payload.sha256) == note.seen.sha256().as_ref()
                     });
                     if is_same {
+                        self.marks.put_seen(&absolute, note.bytes, note.modified_ns);
                         continue;
                     }
                     if let Seen::Only { why, .. } = note.seen {
@@ -198,8 +205,15 @@ impl Keeper {
         Ok(())
     }
 
+    fn save_side(&self, side: &str, path: &Path, dir: &AgentDir, id: &Kept) -> Result<Taken> {
+        let file = LogReader::open(self.config.medium(), path)?;
+        let kept = side_path(dir, id, side)?;
+        self.follow(&file, path, &kept, || Ok(self.store.open_side(dir, id, side)?))
+    }
+
     /// What is in a file; none if it is gone by now.
-    fn look(&self, name: &str, path: &Path, medium: &dyn Medium) -> Result<Option<FileNote>> {
+    fn look(&self, name: &str, path: &Path) -> Result<Option<FileNote>> {
+        let medium = self.config.medium();
         let stat = match medium.stat(path) {
             Ok(stat) => stat,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -216,6 +230,17 @@ impl Keeper {
         };
         Ok(Some(FileNote { name: name.to_owned(), seen, bytes: stat.len, modified_ns: stat.modified_ns }))
     }
+}
+
+/// Opens what someone else may have for a moment: another saver is done soon.
+fn patiently(open: impl Fn() -> Result<Intake>) -> Result<Intake> {
+    for _ in 0..ATTEMPTS {
+        match open() {
+            Err(Error::Store(unforget_core::Error::Busy { .. })) => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    open()
 }
 
 fn lines(store: &Store, dir: &AgentDir, id: &Kept) -> Result<u64> {

@@ -9,7 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use notify::{RecursiveMode, Watcher as _};
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecursiveMode, Watcher as _};
 
 use crate::error::{Error, Result};
 use crate::id::SessionId;
@@ -57,7 +58,9 @@ impl Mirror {
         let root = keeper.config().medium().root();
         let (send, events) = channel();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            for path in event.map(|event| event.paths).unwrap_or_default() {
+            // Reading is no change, and saving reads.
+            let changes = event.into_iter().filter(|event| !is_reading(&event.kind));
+            for path in changes.flat_map(|event| event.paths) {
                 // Without a receiver nobody wants to know any more.
                 drop(send.send(path));
             }
@@ -114,12 +117,14 @@ impl Mirror {
             self.note(&path);
         }
         let mut kept = Vec::new();
-        for id in std::mem::take(&mut self.changed) {
+        // One that cannot be looked for now is looked for again.
+        for id in self.changed.clone() {
             for found in self.keeper.config().find(&id)?.sessions {
                 if is_wanted(&found) {
                     kept.push(self.save(found));
                 }
             }
+            self.changed.remove(&id);
         }
         Ok(kept)
     }
@@ -127,14 +132,29 @@ impl Mirror {
     /// Looks at everything, and saves what changed since it was looked at last.
     pub fn sweep(&mut self, is_wanted: &dyn Fn(&Found) -> bool) -> Result<Vec<Kept>> {
         self.swept = Instant::now();
+        while let Ok(path) = self.events.try_recv() {
+            self.note(&path);
+        }
         let mut kept = Vec::new();
         for found in self.keeper.config().sessions()?.sessions {
             let now = (found.stat.len, found.stat.modified_ns);
-            if is_wanted(&found) && (self.seen.get(&found.id) != Some(&now) || self.changed.contains(&found.id)) {
+            let is_new = self.seen.get(&found.id) != Some(&now) || self.changed.contains(&found.id);
+            if is_new && is_wanted(&found) {
                 kept.push(self.save(found));
             }
         }
         self.changed.clear();
+        Ok(kept)
+    }
+
+    /// Saves these sessions once more, whatever was told: what lies beside a transcript may have changed alone.
+    pub fn last(&mut self, sessions: &BTreeSet<SessionId>) -> Result<Vec<Kept>> {
+        let mut kept = Vec::new();
+        for id in sessions {
+            for found in self.keeper.config().find(id)?.sessions {
+                kept.push(self.save(found));
+            }
+        }
         Ok(kept)
     }
 
@@ -165,4 +185,9 @@ impl Mirror {
         };
         self.changed.extend(SessionId::parse(name));
     }
+}
+
+/// Whether someone only looked: a file that was written to and closed is told as such.
+fn is_reading(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Access(access) if !matches!(access, AccessKind::Close(AccessMode::Write)))
 }

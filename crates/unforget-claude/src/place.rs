@@ -7,6 +7,7 @@
 //! Only names are looked at: nothing here opens a file. A link in the place of a project or a session is not followed; it is told,
 //! because whoever put it there will miss what is behind it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ pub struct Found {
 pub struct Sessions {
     /// The newest first.
     pub sessions: Vec<Found>,
-    /// Links and the like that are in the place of a project or a session, and were not followed.
+    /// Links and the like that are in the place of a project or a session, and were not followed; and projects that may not be looked into.
     pub not_followed: Vec<PathBuf>,
 }
 
@@ -88,7 +89,14 @@ impl ConfigDir {
         let mut listed = Sessions::default();
         for project in self.projects(&mut listed.not_followed)? {
             let path = transcript(&project, id);
-            let Some(stat) = if_there(self.medium.stat(&path)).context("look at", &path)? else { continue };
+            let stat = match self.medium.stat(&path) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    listed.not_followed.push(Path::new(PROJECTS).join(project.as_str()));
+                    continue;
+                }
+                other => if_there(other).context("look at", &path)?,
+            };
+            let Some(stat) = stat else { continue };
             listed.take(id.clone(), &project, path, stat);
         }
         listed.sort();
@@ -121,7 +129,14 @@ impl ConfigDir {
     fn add(&self, project: &ProjectKey, listed: &mut Sessions) -> Result<()> {
         let within = Path::new(PROJECTS).join(project.as_str());
         // A project that Claude Code cleaned up since its name was read has no sessions.
-        let entries = if_there(self.medium.list_stats(&within)).context("list", &within)?.unwrap_or_default();
+        let entries = match self.medium.list_stats(&within) {
+            // Someone else's project hides none of the others.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                listed.not_followed.push(within);
+                return Ok(());
+            }
+            other => if_there(other).context("list", &within)?.unwrap_or_default(),
+        };
         for (name, stat) in entries {
             let Some(id) = name.strip_suffix(TRANSCRIPT).and_then(SessionId::parse) else { continue };
             listed.take(id, project, within.join(name), stat);

@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use unforget_core::json;
 use unforget_core::medium::{Medium, parent, read_small, replace_written};
@@ -27,6 +28,13 @@ use crate::place::{PROJECTS, transcript};
 use crate::project::ProjectKey;
 use crate::rewrite::Rewrite;
 use crate::tail::{Step, Tail};
+
+/// A transcript that was written longer ago is written anew: Claude Code throws away what looks old.
+const YOUNG_MS: i64 = 24 * 60 * 60 * 1000;
+/// How long a file that is just being written is waited for.
+const MOMENT: Duration = Duration::from_millis(50);
+/// What the names of a project's memory begin with.
+const MEMORY: &str = "memory/";
 
 /// How a session is to be restored.
 #[derive(Debug)]
@@ -60,6 +68,8 @@ pub struct Restored {
     pub bytes: u64,
     /// Whether that is only the end of what is kept.
     pub is_tail: bool,
+    /// Whether it was there already, as it is kept.
+    pub was_in_place: bool,
     /// Transcripts of sub-agents.
     pub sides: u64,
     /// Files.
@@ -68,12 +78,16 @@ pub struct Restored {
     pub left_alone: Vec<String>,
 }
 
+/// What was found in the place of a file: which one, and how long it was. Whatever is put there later must find the same.
+type Standing = Option<((u64, u64), u64)>;
+
 impl Keeper {
     /// Restores a session that is kept.
     pub fn restore(&self, id: &SessionId, wish: &Wish<'_>, is_alive: &dyn Fn(&Writer) -> bool) -> Result<Restored> {
         let kept = kept_id(id)?;
         let reader = LogReader::open(self.store.medium().as_ref(), &agent().transcript(&kept))?;
-        let target = self.target(id, wish.project, is_alive)?;
+        // Asked twice: early, so that nothing is done in vain, and again right before the transcript, which is what counts.
+        let target = self.target(id, wish.project, &reader, is_alive)?;
         self.check_newer(&target, Some(&reader))?;
         let mut restored = self.restore_parts(id, &kept, wish)?;
         let lines = match wish.extent {
@@ -82,7 +96,13 @@ impl Keeper {
         };
         restored.is_tail = lines.is_some();
         let source = lines.map_or(Source::Kept(&reader), Source::Lines);
-        self.write(&target, wish.rewrite, &source, Rest::Here(reader.len()), &mut restored)?;
+        let target = self.target(id, wish.project, &reader, is_alive)?;
+        let standing = self.check_newer(&target, Some(&reader))?;
+        if !restored.is_tail && wish.rewrite.is_none() && self.is_in_place(&target, &reader)? {
+            let path = self.config.medium().root().join(&target);
+            return Ok(Restored { path, bytes: reader.len(), was_in_place: true, ..restored });
+        }
+        self.write(&target, wish.rewrite, &source, Some(&reader), standing, &mut restored)?;
         Ok(restored)
     }
 
@@ -94,30 +114,54 @@ impl Keeper {
         lines: Vec<Vec<u8>>,
         is_alive: &dyn Fn(&Writer) -> bool,
     ) -> Result<Restored> {
-        let target = self.target(id, wish.project, is_alive)?;
-        self.check_newer(&target, None)?;
+        self.check_alive(id, is_alive)?;
+        let target = transcript(wish.project, id);
+        if let Some(found) = self.config.find(id)?.sessions.into_iter().find(|found| found.path != target) {
+            return Err(Error::Elsewhere { path: self.config.medium().root().join(found.path) });
+        }
+        let standing = self.check_newer(&target, None)?;
         let mut restored = Restored { is_tail: true, ..Restored::default() };
-        self.write(&target, wish.rewrite, &Source::Lines(lines), Rest::Elsewhere, &mut restored)?;
+        self.write(&target, wish.rewrite, &Source::Lines(lines), None, standing, &mut restored)?;
         Ok(restored)
     }
 
-    /// Where a session goes; refused while someone writes it, or where it is somewhere else in the same directory.
-    fn target(&self, id: &SessionId, project: &ProjectKey, is_alive: &dyn Fn(&Writer) -> bool) -> Result<PathBuf> {
-        if let Some(writer) = live::live(&self.config, id, is_alive)?.writers.into_iter().next() {
-            return Err(Error::Live { id: id.to_string(), writer: writer.to_string() });
-        }
+    /// Where a session goes; refused while someone writes it, or where another project has lines of it that are not kept.
+    fn target(
+        &self,
+        id: &SessionId,
+        project: &ProjectKey,
+        kept: &LogReader,
+        is_alive: &dyn Fn(&Writer) -> bool,
+    ) -> Result<PathBuf> {
+        self.check_alive(id, is_alive)?;
         let target = transcript(project, id);
-        match self.config.find(id)?.sessions.into_iter().find(|found| found.path != target) {
-            Some(found) => Err(Error::Elsewhere { path: self.config.medium().root().join(found.path) }),
-            None => Ok(target),
+        for found in self.config.find(id)?.sessions.into_iter().filter(|found| found.path != target) {
+            match self.check_newer(&found.path, Some(kept)) {
+                Err(Error::Newer { path }) => return Err(Error::Elsewhere { path }),
+                other => other?,
+            };
+        }
+        Ok(target)
+    }
+
+    fn check_alive(&self, id: &SessionId, is_alive: &dyn Fn(&Writer) -> bool) -> Result<()> {
+        let mut live = live::live(&self.config, id, is_alive)?;
+        if !live.unreadable.is_empty() {
+            // One that is just being written is whole a moment later.
+            std::thread::sleep(MOMENT);
+            live = live::live(&self.config, id, is_alive)?;
+        }
+        match live.writers.into_iter().next() {
+            Some(writer) => Err(Error::Live { id: id.to_string(), writer: writer.to_string() }),
+            None => Ok(()),
         }
     }
 
-    /// Refuses to put something in the place of a transcript that has lines which are not kept.
-    fn check_newer(&self, target: &Path, kept: Option<&LogReader>) -> Result<()> {
+    /// Refuses to put something in the place of a transcript that has lines which are not kept; tells what is there.
+    fn check_newer(&self, target: &Path, kept: Option<&LogReader>) -> Result<Standing> {
         let medium = self.config.medium();
         let there = match LogReader::open(medium, target) {
-            Err(error) if error.is_io(io::ErrorKind::NotFound) => return Ok(()),
+            Err(error) if error.is_io(io::ErrorKind::NotFound) => return Ok(None),
             other => other?,
         };
         let absolute = medium.root().join(target);
@@ -129,7 +173,14 @@ impl Keeper {
                 None => true,
             },
         };
-        if is_newer { Err(Error::Newer { path: absolute }) } else { Ok(()) }
+        if is_newer { Err(Error::Newer { path: absolute }) } else { Ok(Some((there.identity(), there.len()))) }
+    }
+
+    /// Whether a transcript is there as it is kept, and young enough to be left as it is.
+    fn is_in_place(&self, target: &Path, kept: &LogReader) -> Result<bool> {
+        let Ok(there) = LogReader::open(self.config.medium(), target) else { return Ok(false) };
+        let age_ms = self.store.source().now_ms().saturating_sub(there.modified_ns() / 1_000_000);
+        Ok(there.len() == kept.len() && age_ms < YOUNG_MS && copy::is_same(&there, kept)?)
     }
 
     fn restore_parts(&self, id: &SessionId, kept: &Kept, wish: &Wish<'_>) -> Result<Restored> {
@@ -139,10 +190,11 @@ impl Keeper {
             let target = side_path(name, wish.project, id)?;
             let reader = LogReader::open(self.store.medium().as_ref(), &dir.side(kept, name))?;
             match self.check_newer(&target, Some(&reader)) {
-                Ok(()) => {
+                Ok(_) if wish.rewrite.is_none() && self.is_in_place(&target, &reader)? => {}
+                Ok(standing) => {
                     let source = Source::Kept(&reader);
-                    let rest = Rest::Here(reader.len());
-                    self.write(&target, wish.rewrite, &source, rest, &mut Restored::default())?;
+                    let mut side = Restored::default();
+                    self.write(&target, wish.rewrite, &source, Some(&reader), standing, &mut side)?;
                     restored.sides += 1;
                 }
                 Err(Error::Newer { path }) => {
@@ -152,7 +204,13 @@ impl Keeper {
             }
         }
         for (name, file) in self.store.kept_files(&dir, kept)? {
+            // What is remembered of a project is read by every session there: it comes from elsewhere only if someone wants it.
+            if name.starts_with(MEMORY) && !self.with_memory {
+                restored.left_alone.push(format!("{name}: `--memory` restores it"));
+                continue;
+            }
             let target = file_path(&name, wish.project, id)?;
+            let absolute = medium.root().join(&target);
             let Some(bytes) = self.store.kept_bytes(&file)? else {
                 restored.left_alone.push(format!("{name}: its content was not kept, or is not here"));
                 continue;
@@ -160,29 +218,35 @@ impl Keeper {
             match read_small(medium, &target, MAX_FILE) {
                 Ok(there) if there == bytes => continue,
                 Ok(_) => {
-                    restored.left_alone.push(format!("{} has another content", medium.root().join(&target).display()));
+                    restored.left_alone.push(format!("{} has another content", absolute.display()));
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(Error::Io { action: "read", path: target, source }),
             }
             put(medium, &target, |out| out.write_all(&bytes))?;
+            if let Ok(stat) = medium.stat(&target) {
+                self.marks.put_seen(&absolute, stat.len, stat.modified_ns);
+            }
             restored.files += 1;
         }
         Ok(restored)
     }
 
-    /// Writes a transcript and remembers that all of it is kept.
+    /// Writes a transcript, in the place of what was found there, and remembers how it stands to the copy, if that is here.
     fn write(
         &self,
         target: &Path,
         rewrite: Option<&Rewrite>,
         source: &Source<'_>,
-        rest: Rest,
+        kept: Option<&LogReader>,
+        standing: Standing,
         restored: &mut Restored,
     ) -> Result<()> {
         let medium = self.config.medium();
-        put(medium, target, |out| {
+        restored.path = medium.root().join(target);
+        let mut is_changed = false;
+        let written = put(medium, target, |out| {
             source.each(&mut |line| {
                 let right = match (rewrite, std::str::from_utf8(line)) {
                     (Some(rewrite), Ok(text)) => rewrite.line(text),
@@ -193,15 +257,24 @@ impl Keeper {
                 restored.bytes += line.len() as u64 + 1;
                 out.write_all(line)?;
                 out.write_all(b"\n")
-            })
-        })?;
-        restored.path = medium.root().join(target);
+            })?;
+            // Someone may have begun to write meanwhile, and would go on in a file without a name.
+            let now = medium.stat(target).ok().map(|stat| (stat.identity, stat.len));
+            is_changed = now != standing;
+            if is_changed { Err(io::Error::other("it changed meanwhile")) } else { Ok(()) }
+        });
+        if is_changed {
+            return Err(Error::Newer { path: restored.path.clone() });
+        }
+        written?;
         let written = LogReader::open(medium, target)?;
-        let (is_part, kept) = match rest {
-            Rest::Here(kept) => (false, kept),
-            Rest::Elsewhere => (true, 0),
-        };
+        let is_part = matches!(source, Source::Lines(_));
         let mark = Mark { is_part, ..Mark::at(&written, written.len(), kept)? };
+        if is_part {
+            // Without it, the end would be taken for the whole.
+            let failed = |source| Error::Io { action: "mark as a part", path: target.to_path_buf(), source };
+            return self.marks.put_firmly(&restored.path, &mark).map_err(failed);
+        }
         self.marks.put(&restored.path, &mark);
         Ok(())
     }
@@ -250,14 +323,6 @@ enum Source<'r> {
     Kept(&'r LogReader),
     /// Some of it, or the end of what is not here.
     Lines(Vec<Vec<u8>>),
-}
-
-/// Where the lines are that are not restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    /// In a copy of this length.
-    Here(u64),
-    Elsewhere,
 }
 
 impl Source<'_> {

@@ -8,6 +8,7 @@
 //! It guards against a merge that invents an order inside the common part, or that lets two records have one number.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::error::Result;
 use crate::fork::Again;
@@ -20,7 +21,7 @@ use crate::scan::Scanner;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rebased {
     /// Whole lines.
-    pub text: String,
+    pub bytes: Vec<u8>,
     /// How many records they are.
     pub records: u64,
     /// How many records could not be said again: headers, and those of newer versions.
@@ -41,14 +42,15 @@ pub fn rebase(transcript: &[u8], common: u64, onto: End, now_ms: i64) -> Result<
             false => own.push(record),
         });
         if !is_shared {
-            lines.push(line.bytes);
+            let end = line.offset + line.len;
+            lines.push(place(line.offset)..place(end));
         }
         if is_shared {
             damaged_before = scanner.report.damage_count();
         }
     }
     if scanner.is_foreign() {
-        return Ok(verbatim(&lines));
+        return Ok(verbatim(transcript, &lines));
     }
     let mut end = onto;
     let mut numbers = HashMap::new();
@@ -68,27 +70,27 @@ pub fn rebase(transcript: &[u8], common: u64, onto: End, now_ms: i64) -> Result<
             again.draft = again.draft.with_members(members.collect());
         }
         let n = end.next;
-        rebased.text.push_str(&again.encode(&mut end, new, now_ms)?);
+        rebased.bytes.extend_from_slice(again.encode(&mut end, new, now_ms)?.as_bytes());
         numbers.insert(record.n, n);
         rebased.records += 1;
     }
     Ok(rebased)
 }
 
-/// Lines of another program name each other, so they mean the same wherever they stand.
-fn verbatim(lines: &[&[u8]]) -> Rebased {
+/// Lines of another program name each other, so they mean the same wherever they stand; whatever is in them, they stay as they are.
+fn verbatim(transcript: &[u8], lines: &[Range<usize>]) -> Rebased {
     let mut rebased = Rebased::default();
-    for line in lines {
-        match std::str::from_utf8(line) {
-            Ok(text) => {
-                rebased.text.push_str(text);
-                rebased.text.push('\n');
-                rebased.records += 1;
-            }
-            Err(_) => rebased.damaged += 1,
-        }
+    for line in lines.iter().filter_map(|range| transcript.get(range.clone())) {
+        rebased.bytes.extend_from_slice(line);
+        rebased.bytes.push(b'\n');
+        rebased.records += 1;
     }
     rebased
+}
+
+/// A place in a file as one in a buffer that holds all of it.
+fn place(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -120,7 +122,8 @@ mod tests {
         );
         let rebased = rebase(format!("{common}{mine}").as_bytes(), 2, theirs_end, 0).unwrap();
         assert_eq!((rebased.records, rebased.left_out, rebased.damaged), (4, 0, 0));
-        let whole = format!("{common}{theirs}{}", rebased.text);
+        let own = String::from_utf8(rebased.bytes.clone()).unwrap();
+        let whole = format!("{common}{theirs}{own}");
         let scanned = scan(whole.as_bytes());
         assert_eq!(scanned.report.damage_count(), 0, "{:?}", scanned.report);
         assert_eq!(scanned.records.iter().map(|record| record.n).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());

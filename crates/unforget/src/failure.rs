@@ -69,14 +69,14 @@ impl Failure {
         Self { code: BUSY, ..Self::new(message) }
     }
 
-    /// The same with the exit code of any failure.
-    pub(crate) fn plain(self) -> Self {
-        Self { code: FAILED, ..self }
-    }
-
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    /// The same, without an exit code that means something to whoever ran this.
+    pub(crate) fn plain(self) -> Self {
+        Self { code: FAILED, ..self }
     }
 
     /// The same, with what it is about before it.

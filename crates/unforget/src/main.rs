@@ -15,6 +15,7 @@ mod editor;
 mod failure;
 mod home;
 mod log;
+mod machine;
 mod markdown;
 mod prices;
 mod progress;

@@ -114,6 +114,43 @@ fn a_mirror_saves_what_it_is_told_of_and_finds_what_it_is_not() {
     assert!(mirror.sweep(&|_| true).unwrap().iter().all(|kept| kept.outcome.as_ref().unwrap().is_empty()));
 }
 
+#[test]
+fn a_part_that_cannot_be_kept_keeps_no_words_from_being_kept() {
+    let scene = Scene::new("/home/ada/app");
+    scene.say(&line("a", None, "one"));
+    scene.put(&format!("projects/{}/{}/subagents/{}.jsonl", scene.project, id(), "A".repeat(80)), b"{}\n");
+    scene.put(&format!("projects/{}/{}/subagents/agent-1.jsonl", scene.project, id()), b"PK\x03\x04 no lines");
+    let saved = scene.save().unwrap();
+    assert_eq!((saved.lines, saved.left_out.len()), (1, 2), "{saved:?}");
+}
+
+#[test]
+fn what_was_deleted_on_purpose_is_not_kept_again_by_the_way() {
+    let scene = Scene::new("/home/ada/app");
+    scene.say(&line("a", None, "one"));
+    scene.save().unwrap();
+    let store = scene.keeper.store();
+    store.delete(&store.list().unwrap().entries[0]).unwrap();
+    assert!(matches!(scene.save(), Err(unforget_claude::Error::Deleted { .. })));
+    store.undelete(&store.deleted().unwrap()[0]).unwrap();
+    scene.say(&line("b", Some("a"), "two"));
+    assert_eq!(scene.save().unwrap().lines, 1);
+}
+
+#[test]
+fn reading_is_no_change() {
+    let scene = Scene::new("/home/ada/app");
+    scene.say(&line("a", None, "one"));
+    let mut mirror = Mirror::begin(&scene.keeper).unwrap();
+    mirror.sweep(&|_| true).unwrap();
+    for _ in 0..3 {
+        fs::read(scene.transcript()).unwrap();
+        scene.found();
+        let kept = mirror.turn(std::time::Duration::from_millis(300), &|_| true).unwrap();
+        assert!(kept.is_empty(), "{kept:?}");
+    }
+}
+
 /// What happens to a transcript between two savings.
 #[derive(Debug, Clone)]
 enum Event {

@@ -22,7 +22,7 @@ use crate::remote::Remote;
 use crate::stream::Stream;
 use crate::sync::bookmark::Bookmark;
 use crate::sync::part::failed;
-use crate::sync::{Bookmarks, Link, Local, Pushed, local, push};
+use crate::sync::{Bookmarks, Link, Local, Pushed, local, push, sides};
 
 /// The longest mark that is read.
 const MAX_MARK: u64 = 4096;
@@ -80,7 +80,7 @@ impl Outbox {
         self.remove(dir, id)?;
         // Who wrote and marked between the push and the removal would be forgotten. A tail without its line feed is no line yet.
         let Some(reader) = local::open(link.local)? else { return Ok(()) };
-        match reader.len() > pushed.at.bytes {
+        match reader.len() > pushed.at.bytes || sides::is_ahead(link)? {
             true => self.add(dir, id, now_ms).map(drop),
             false => Ok(()),
         }

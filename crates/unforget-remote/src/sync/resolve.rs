@@ -78,7 +78,7 @@ pub async fn resolve_by_rebase(
     let onto = End::of(&LogReader::open(store.medium().as_ref(), &link.local.part())?)?;
     let own = intake.reader()?.read_all()?;
     let rebased = rebase(&own, at, onto, now_ms)?;
-    part.extend(link.local, rebased.text.as_bytes())?;
+    part.extend(link.local, &rebased.bytes)?;
     outbox.add(dir, id, now_ms)?;
     let trashed = store.supersede(intake, dir, id, &link.local.part())?;
     link.bookmarks.put(link.local, &part.end);

@@ -22,9 +22,27 @@ pub(super) async fn push(link: &Link<'_>) -> Result<Vec<String>> {
     for name in session.store().sides(link.local.dir(), link.local.id())? {
         let (local, stream) = (Aside::new(session, &name)?, link.stream.side_stream(&name)?);
         let side = Link { local: &local, stream: &stream, ..*link };
-        missing.extend(push_lines(&side, &mut |_| {}).await?.missing);
+        match push_lines(&side, &mut |_| {}).await {
+            Ok(pushed) => missing.extend(pushed.missing),
+            // What a sub-agent said in two places is no reason to keep the session's own words from being sent.
+            Err(error @ (Error::Diverged { .. } | Error::Corrupt { .. })) => missing.push(format!("{name}: {error}")),
+            Err(error) => return Err(error),
+        }
     }
     Ok(missing)
+}
+
+/// Whether a side has lines that the remote is not known to have.
+pub(super) fn is_ahead(link: &Link<'_>) -> Result<bool> {
+    let Some(session) = having_sides(link) else { return Ok(false) };
+    for name in session.store().sides(link.local.dir(), link.local.id())? {
+        let side = Aside::new(session, &name)?;
+        let known = link.bookmarks.get(side.dir(), side.id()).map_or(0, |known| known.end.bytes);
+        if super::local::open(&side)?.is_some_and(|reader| reader.len() > known) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Fetches the sides of a session; tells which payloads are not there.
@@ -38,6 +56,9 @@ pub(super) async fn pull(link: &Link<'_>) -> Result<Vec<String>> {
             Ok(pulled) => missing.extend(pulled.missing),
             // It was deleted meanwhile.
             Err(Error::NotFound { .. }) => {}
+            Err(error @ (Error::Diverged { .. } | Error::Corrupt { .. })) => {
+                missing.push(format!("{}: {error}", stream.side()));
+            }
             Err(error) => return Err(error),
         }
     }

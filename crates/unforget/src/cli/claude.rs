@@ -19,8 +19,8 @@ pub(crate) enum ClaudeCommand {
     /// They are in the list beside all others from then on (`unforget sessions --agent claude`), can be searched and shown, survive Claude
     /// Code's clean-up, and are restored with `claude restore`. Only what is new is read. Nothing in Claude Code's directory is changed.
     ///
-    /// As a hook of Claude Code, in its settings.json:
-    /// {"hooks":{"Stop":[{"hooks":[{"type":"command","command":"unforget claude save --hook"}]}]}}
+    /// As a hook of Claude Code, in its settings.json (SessionEnd sees all; Stop, in addition, after each answer):
+    /// {"hooks":{"SessionEnd":[{"hooks":[{"type":"command","command":"unforget claude save --hook"}]}]}}
     Save(Save),
     /// Put sessions where `claude --resume` finds them: on this machine, in this folder
     ///
@@ -54,7 +54,7 @@ pub(crate) struct Save {
     #[arg(value_name = "SESSION")]
     pub(crate) sessions: Vec<String>,
     /// Save the session that a hook's JSON on stdin names, and print nothing
-    #[arg(long, conflicts_with = "sessions")]
+    #[arg(long, conflicts_with_all = ["sessions", "config_dir"])]
     pub(crate) hook: bool,
     /// Keep the project's memory, too
     #[arg(long)]
@@ -77,8 +77,11 @@ pub(crate) struct Restore {
     #[arg(long)]
     pub(crate) rewrite_paths: bool,
     /// Just what resuming needs: everything since the last compaction; the rest comes with the next whole restore
-    #[arg(long)]
+    #[arg(long, conflicts_with = "rewrite_paths")]
     pub(crate) tail: bool,
+    /// Restore what was kept of the project's memory, too: every session in this folder will read it
+    #[arg(long)]
+    pub(crate) memory: bool,
     #[command(flatten)]
     pub(crate) program: Program,
     #[command(flatten)]
@@ -111,8 +114,11 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) rewrite_paths: bool,
     /// Begin with just what resuming needs, while the rest is fetched
-    #[arg(long)]
+    #[arg(long, conflicts_with = "rewrite_paths")]
     pub(crate) tail: bool,
+    /// Keep and restore the project's memory, too
+    #[arg(long)]
+    pub(crate) memory: bool,
     #[command(flatten)]
     pub(crate) program: Program,
     #[command(flatten)]

@@ -18,6 +18,7 @@ use unforget_core::stamp;
 use crate::cli::{self, ClaudeCommand};
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
+use crate::machine;
 
 mod carrier;
 pub(crate) mod examine;
@@ -47,7 +48,8 @@ fn config_dir(program: &cli::Program) -> Result<PathBuf> {
             .map(|home| home.join(".claude"))
             .ok_or_else(|| Failure::usage("there is no home directory").hint("`--config-dir DIR` says where it is"))?,
     };
-    Ok(std::path::absolute(dir)?)
+    // One directory has one name, whoever spells it.
+    Ok(dir.canonicalize().or_else(|_| std::path::absolute(&dir))?)
 }
 
 /// Keeps what is in that directory.
@@ -81,12 +83,13 @@ fn wanted(keeper: &Keeper, names: &[String]) -> Result<Vec<Found>> {
     }
     let mut found = Vec::new();
     for name in names {
-        let mut matching = all.sessions.iter().filter(|session| session.id.as_str().starts_with(name.as_str()));
-        match (matching.next(), matching.next()) {
-            (Some(session), None) => found.push(session.clone()),
-            (Some(one), Some(other)) if one.id == other.id => found.push(one.clone()),
-            (Some(_), Some(_)) => return Err(Failure::usage(format!("several sessions begin with `{name}`"))),
-            (None, _) => {
+        let matching: Vec<&Found> =
+            all.sessions.iter().filter(|session| session.id.as_str().starts_with(name.as_str())).collect();
+        let is_one = matching.windows(2).all(|two| two[0].id == two[1].id);
+        match (matching.is_empty(), is_one) {
+            (false, true) => found.extend(matching.into_iter().cloned()),
+            (false, false) => return Err(Failure::usage(format!("several sessions begin with `{name}`"))),
+            (true, _) => {
                 let root = keeper.config().medium().root();
                 return Err(Failure::new(format!("no session of Claude Code in {} begins with `{name}`", root.display()))
                     .hint("`--config-dir DIR` looks elsewhere; what is kept already is listed by `unforget sessions --agent claude`"));
@@ -112,39 +115,16 @@ fn named(context: &Context, name: &str) -> Result<SessionId> {
 /// Whether a process that said that it has a session is still the one that said it.
 fn is_alive(writer: &Writer) -> bool {
     if let Some(domain) = &writer.process_domain {
-        let here = Path::new("/proc/self/ns/pid").read_link().ok();
-        let here = here.as_ref().map(|link| link.to_string_lossy().into_owned());
         // In another container its number means somebody else here; whether it runs cannot be seen.
-        if here.is_some_and(|here| !domain.ends_with(&here)) {
+        if machine::namespace().is_some_and(|here| !domain.ends_with(&here)) {
             return true;
         }
     }
-    match (process_start(writer.pid), &writer.process_start) {
+    match (machine::process_start(writer.pid), &writer.process_start) {
         (None, _) => false,
         (Some(now), Some(then)) => now == *then,
         (Some(_), None) => true,
     }
-}
-
-/// When a process began, in the system's own words; none if there is no such process, or if it has ended.
-fn process_start(pid: u32) -> Option<String> {
-    // Behind the name, which may have blanks and parentheses in it, is field 3.
-    let fields = process_fields(pid)?;
-    // A process that has ended stays in the table until its parent asks for it, which in many containers nobody does.
-    let has_ended = matches!(fields.first().map(String::as_str), Some("Z" | "X"));
-    fields.get(22 - 3).filter(|_| !has_ended).cloned()
-}
-
-/// The parent of a process.
-fn process_parent(pid: u32) -> Option<u32> {
-    process_fields(pid)?.get(1)?.parse().ok()
-}
-
-#[expect(clippy::disallowed_methods, reason = "what the kernel says of a process is no file of a store")]
-fn process_fields(pid: u32) -> Option<Vec<String>> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = text.rsplit_once(')')?;
-    Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Why something could not be done with Claude Code's directory, and what to do about it.
@@ -154,12 +134,16 @@ impl From<unforget_claude::Error> for Failure {
         let message = error.to_string();
         match error {
             Said::Store(error) => error.into(),
-            Said::Live { .. } => Failure::busy(message).hint("end it there first, or go on in a copy: `unforget claude run --resume SESSION --fork -- claude`"),
+            Said::Live { .. } => Failure::busy(message)
+                .hint("end it there first, or go on in a copy: `unforget claude run --resume SESSION --fork -- claude`")
+                .hint("if that was another machine or container, and it is gone: remove its file in `sessions` of Claude Code's directory"),
             Said::Newer { .. } => {
                 Failure::busy(message).hint("`unforget claude save` keeps them; then it can be restored")
             }
             Said::Elsewhere { .. } => Failure::new(message)
-                .hint("`claude --resume` finds it from any folder; to have it here, `unforget claude save` it and remove that file"),
+                .hint("`unforget claude save SESSION` keeps them; then it can be restored here")
+                .hint("`claude --resume` finds it from any folder where it is"),
+            Said::Deleted { .. } => Failure::new(message).hint("`unforget undelete SESSION` brings it back"),
             Said::Partial { .. } => Failure::new(message).hint("`unforget pull SESSION --remote URL` fetches the rest"),
             _ => Failure::new(message),
         }

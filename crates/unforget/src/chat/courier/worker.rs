@@ -4,13 +4,11 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use unforget_core::medium::{Os, read_small};
 use unforget_core::stamp::SessionId;
 use unforget_core::store::Store;
 use unforget_remote::lease::{self, Acquired, Lease};
@@ -19,6 +17,7 @@ use unforget_remote::{Error, Remote as _, Stream};
 
 use super::{Open, Parcel, lock};
 use crate::commands::remote::Place;
+use crate::machine;
 
 /// How far apart the sendings within a turn are at least.
 const WITHIN_A_TURN: Duration = Duration::from_secs(1);
@@ -27,8 +26,6 @@ const AGAIN: Duration = Duration::from_secs(2);
 const AGAIN_LONGEST: Duration = Duration::from_secs(60);
 /// After so many sendings, what was sent in pieces is put together there.
 const COMPACT_EVERY: u64 = 32;
-/// The longest name of a machine.
-const MAX_NAME: u64 = 256;
 /// How long a lease holds without a sign of life.
 const LEASE: Duration = Duration::from_secs(120);
 
@@ -261,12 +258,12 @@ impl Worker {
             }
         }
         let Some(parcel) = self.wanted.clone() else { return };
-        let mut acquired = lease::acquire(&place.remote, &parcel.stream, &holder(), now_ms, LEASE).await;
+        let mut acquired = lease::acquire(&place.remote, &parcel.stream, &machine::holder(), now_ms, LEASE).await;
         if let Ok(Acquired::Taken { holder, until_ms }) = &acquired
-            && is_dead(holder)
+            && machine::is_dead(holder)
         {
             // As if its time were over.
-            acquired = lease::acquire(&place.remote, &parcel.stream, &self::holder(), until_ms + 1, LEASE).await;
+            acquired = lease::acquire(&place.remote, &parcel.stream, &machine::holder(), until_ms + 1, LEASE).await;
         }
         match acquired {
             Ok(Acquired::Held(held)) => (self.lease, self.wanted) = (Some(held), None),
@@ -316,19 +313,4 @@ fn explained(error: &Error, parcel: &Parcel) -> String {
 
 fn link<'a>(place: &'a Place, local: &'a Native, stream: &'a Stream) -> Link<'a> {
     Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks }
-}
-
-/// Whether a holder was a program on this machine that has ended.
-fn is_dead(holder: &str) -> bool {
-    let Some((machine, process)) = holder.rsplit_once('/') else { return false };
-    let is_here = self::holder().rsplit_once('/').is_some_and(|(here, _)| here == machine);
-    is_here && process.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new("/proc").join(process).exists()
-}
-
-/// This machine and program, for others to read.
-fn holder() -> String {
-    let name = read_small(&Os::new("/etc"), Path::new("hostname"), MAX_NAME).ok();
-    let name = name.and_then(|name| String::from_utf8(name).ok()).unwrap_or_default();
-    let name = if name.trim().is_empty() { "a machine" } else { name.trim() };
-    format!("{name}/{}", std::process::id())
 }

@@ -8,7 +8,6 @@
 //! another machine who is writing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,26 +16,26 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use unforget_claude::keep::agent;
 use unforget_core::key::Key;
-use unforget_core::medium::{Os, read_small};
 use unforget_core::reader::LogReader;
 use unforget_core::scan::Scanner;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::Store;
 use unforget_core::summary::claude_key;
-use unforget_remote::Error;
 use unforget_remote::lease::{self, Acquired, Lease};
 use unforget_remote::sync::{self, Link, Native, Outbox, Pointer};
+use unforget_remote::{Error, Remote as _};
 
 use crate::commands::remote::Place;
+use crate::machine;
 
 /// How long a lease lasts that is not renewed.
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(120);
+/// How old the time may be by which a folder's last session is known.
+const LEAD_MS: i64 = 5 * 60 * 1000;
 /// How often a lease is looked after.
 const CARE: Duration = Duration::from_secs(10);
 /// How long lies between two attempts: the first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// How much of a machine's name is told.
-const MAX_NAME: u64 = 256;
 /// How many lines are looked at for the folder of a session.
 const ABOUT_LINES: u64 = 1000;
 
@@ -80,6 +79,15 @@ pub(super) async fn send(store: &Store, place: &Place, id: &SessionId) -> Result
         }
         pushed => pushed?,
     };
+    if pushed.lines == 0
+        && let Err(Error::NotFound { what }) = place.remote.frontier(&stream).await
+    {
+        // What is remembered of a remote is no proof that it is still there.
+        return Err(Error::Deleted { what });
+    }
+    for missing in &pushed.missing {
+        tracing::warn!(session = %id, missing, "not there");
+    }
     lead(store, place, id, now_ms).await?;
     place.outbox.settle(&link, &pushed, now_ms)?;
     Ok(Sent { lines: pushed.lines, is_merged })
@@ -97,7 +105,8 @@ pub(super) struct Sent {
 async fn lead(store: &Store, place: &Place, id: &SessionId, now_ms: i64) -> Result<(), Error> {
     let Some(key) = key_of(store, id)? else { return Ok(()) };
     let now = sync::find_by_key(&place.remote, &place.tenant, &key).await?;
-    if now.is_none_or(|now| now.session != *id) {
+    // Its time says when the session was used, about: whoever goes on elsewhere takes the one that was used last.
+    if now.is_none_or(|now| now.session != *id || now_ms.saturating_sub(now.created_ms) > LEAD_MS) {
         let to = Pointer { session: id.clone(), created_ms: now_ms };
         sync::point(&place.remote, &place.tenant, &key, &to).await?;
     }
@@ -125,11 +134,11 @@ fn key_of(store: &Store, id: &SessionId) -> Result<Option<Key>, Error> {
 pub(super) async fn claim(store: &Store, place: &Place, id: &SessionId) -> Result<Acquired, Error> {
     let stream = place.stream(&agent(), id)?;
     let now_ms = store.source().now_ms();
-    let acquired = lease::acquire(&place.remote, &stream, &holder(), now_ms, LEASE).await?;
+    let acquired = lease::acquire(&place.remote, &stream, &machine::holder(), now_ms, LEASE).await?;
     match acquired {
         // As if its time were over.
-        Acquired::Taken { holder, until_ms } if is_dead(&holder) => {
-            lease::acquire(&place.remote, &stream, &self::holder(), until_ms + 1, LEASE).await
+        Acquired::Taken { holder, until_ms } if machine::is_dead(&holder) => {
+            lease::acquire(&place.remote, &stream, &machine::holder(), until_ms + 1, LEASE).await
         }
         other => Ok(other),
     }
@@ -294,24 +303,26 @@ impl Work {
                 tracing::debug!(%error, "the lease was not given back");
             }
         };
-        if tokio::time::timeout_at(end, rest).await.is_err() {
-            for id in wanted.iter().chain(&fetch) {
-                let entry = self.report.waiting.entry(id.clone());
-                entry.or_insert_with(|| "there was no time left".to_owned());
-            }
+        // What is left is not there, for whatever reason.
+        drop(tokio::time::timeout_at(end, rest).await);
+        for id in wanted.iter().chain(&fetch) {
+            let entry = self.report.waiting.entry(id.clone());
+            entry.or_insert_with(|| "there was no time left".to_owned());
         }
         self.report
     }
 
-    /// Carries what there is to carry; `false` if it has to be tried again.
+    /// Carries what there is to carry; `false` if some of it has to be tried again. Whoever failed before comes last, so that one session that
+    /// cannot be carried keeps no other from it.
     async fn carry(&mut self, wanted: &mut BTreeSet<SessionId>, fetch: &mut BTreeSet<SessionId>) -> bool {
-        for id in fetch.clone() {
+        for id in self.in_turn(fetch) {
             match super::fetch::pull(&self.store, &self.place, &id).await {
                 Ok(_) => drop(fetch.remove(&id)),
-                Err(error) => return self.failed(&id, &error, fetch),
+                Err(error) if self.is_over_for_now(&id, &error) => return false,
+                Err(_) => drop(fetch.remove(&id)),
             }
         }
-        for id in wanted.clone() {
+        for id in self.in_turn(wanted) {
             match send(&self.store, &self.place, &id).await {
                 Ok(sent) => {
                     wanted.remove(&id);
@@ -325,23 +336,25 @@ impl Work {
                         (self.told)(format!("session {id} is there again, all of it"));
                     }
                 }
-                Err(error) => return self.failed(&id, &error, wanted),
+                Err(error) if self.is_over_for_now(&id, &error) => return false,
+                Err(_) => drop(wanted.remove(&id)),
             }
         }
         true
     }
 
-    /// Remembers why a session is not there; one that will not get there by waiting is not tried again.
-    fn failed(&mut self, id: &SessionId, error: &Error, among: &mut BTreeSet<SessionId>) -> bool {
+    fn in_turn(&self, ids: &BTreeSet<SessionId>) -> Vec<SessionId> {
+        let (last, first): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(|id| self.report.waiting.contains_key(id));
+        first.into_iter().chain(last).collect()
+    }
+
+    /// Remembers why a session is not there, and says whether to wait: one that will not get there by waiting is not tried again.
+    fn is_over_for_now(&mut self, id: &SessionId, error: &Error) -> bool {
         let is_new = self.report.waiting.insert(id.clone(), error.to_string()).is_none();
         if is_new {
             (self.told)(format!("session {id} is kept here, not yet at {}: {error}", self.place.address));
         }
-        if error.is_passing() {
-            return false;
-        }
-        among.remove(id);
-        true
+        error.is_passing() || matches!(error, Error::Local(unforget_core::Error::Busy { .. }))
     }
 
     async fn renew(&mut self) {
@@ -368,19 +381,4 @@ async fn over(ending: &mut watch::Receiver<Option<Instant>>) {
         Ok(Some(deadline)) => tokio::time::sleep_until(deadline).await,
         _ => std::future::pending().await,
     }
-}
-
-/// Whether a holder was a program on this machine that has ended.
-fn is_dead(holder: &str) -> bool {
-    let Some((machine, process)) = holder.rsplit_once('/') else { return false };
-    let is_here = self::holder().rsplit_once('/').is_some_and(|(here, _)| here == machine);
-    is_here && process.parse().is_ok_and(|process| super::process_start(process).is_none())
-}
-
-/// This machine and program, for others to read.
-pub(super) fn holder() -> String {
-    let name = read_small(&Os::new("/etc"), Path::new("hostname"), MAX_NAME).ok();
-    let name = name.and_then(|name| String::from_utf8(name).ok()).unwrap_or_default();
-    let name = if name.trim().is_empty() { "a machine" } else { name.trim() };
-    format!("{name}/{}", std::process::id())
 }

@@ -6,10 +6,12 @@ use unforget_claude::doctor::{Activity, Finding, Problem, Stamp, examine, repair
 use unforget_claude::id::SessionId;
 use unforget_claude::keep::{agent, kept_id};
 use unforget_claude::live;
+use unforget_core::files::Seen;
 use unforget_core::index::Place as Shelf;
 use unforget_core::json::quote;
+use unforget_core::reader::LogReader;
 use unforget_core::stamp;
-use unforget_core::store::KeptFile;
+use unforget_core::store::{FILES, FileNote, KeptFile};
 
 use super::{is_alive, keeper, line, named, new_id};
 use crate::cli;
@@ -39,7 +41,7 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
             tell(context, id, finding)?;
         }
         if args.fix && !findings.is_empty() {
-            let copy = write_copy(context, &session)?;
+            let copy = write_copy(context, id, &session)?;
             copies += 1;
             line(
                 context,
@@ -96,7 +98,7 @@ struct Session {
 impl Session {
     fn open(context: &Context, id: &SessionId) -> Result<Self> {
         let (dir, kept) = (agent(), kept_id(id)?);
-        let reader = unforget_core::reader::LogReader::open(context.store.medium().as_ref(), &dir.transcript(&kept))?;
+        let reader = LogReader::open(context.store.medium().as_ref(), &dir.transcript(&kept))?;
         let (sides, files) = (context.store.sides(&dir, &kept)?, context.store.kept_files(&dir, &kept)?);
         Ok(Self { bytes: reader.read_all()?, sides, files })
     }
@@ -113,13 +115,26 @@ impl Session {
 }
 
 /// Keeps a repaired copy under a new id, with what belongs to the session.
-fn write_copy(context: &Context, session: &Session) -> Result<SessionId> {
-    let (dir, id) = (agent(), new_id());
-    let now = stamp::rfc3339(context.store.source().now_ms());
+fn write_copy(context: &Context, original: &SessionId, session: &Session) -> Result<SessionId> {
+    let (dir, id, store) = (agent(), new_id(), &context.store);
+    let (from, to) = (kept_id(original)?, kept_id(&id)?);
+    for name in session.sides.iter().filter(|name| !name.starts_with(FILES)) {
+        let side = LogReader::open(store.medium().as_ref(), &dir.side(&from, name))?;
+        let mut copy = store.open_side(&dir, &to, name)?;
+        copy.append(&side.read_all()?)?;
+        copy.close();
+    }
+    for (name, file) in &session.files {
+        let Some(bytes) = store.kept_bytes(file)? else { continue };
+        let note =
+            FileNote { name: name.clone(), seen: Seen::Bytes(bytes), bytes: file.bytes, modified_ns: file.modified_ns };
+        store.keep_files(&dir, &to, &[note])?;
+    }
+    let now = stamp::rfc3339(store.source().now_ms());
     let mut new_uuid = || new_id().to_string();
     let lines = repair(&session.bytes, &mut Stamp { session: &id, new_uuid: &mut new_uuid, now: &now });
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    context.store.begin_foreign(&dir, &kept_id(&id)?, |out| out.write_all(text.as_bytes()))?;
+    store.begin_foreign(&dir, &to, |out| out.write_all(text.as_bytes()))?;
     Ok(id)
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use unforget_claude::Error;
 use unforget_claude::id::SessionId;
 use unforget_claude::keep::{Keeper, agent, kept_id};
 use unforget_claude::restore::{Extent, Restored, Wish};
@@ -18,6 +19,7 @@ use crate::screen;
 
 pub(super) fn run(context: &Context, args: &cli::Restore) -> Result<Outcome> {
     let keeper = keeper(context, &args.program)?;
+    let keeper = if args.memory { keeper.with_memory() } else { keeper };
     let (folder, project) = project(args.cwd.as_deref())?;
     let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
     let mut sessions = Vec::new();
@@ -63,6 +65,13 @@ pub(super) fn one(
             }
         }
         wait(fetch::have(context, place, id))?;
+        // Of a session whose end alone was here, what was said since can be kept now that the rest is.
+        for found in keeper.config().find(id)?.sessions {
+            match keeper.save(&found) {
+                Ok(_) | Err(Error::Partial { .. } | Error::Deleted { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
     let rewrite = if how.rewrite_paths { paths(keeper, id, folder)? } else { None };
     let extent = if how.tail { Extent::Tail } else { Extent::Whole };
@@ -101,6 +110,9 @@ fn tell(context: &Context, id: &SessionId, folder: &Path, restored: &Restored) -
             )
         },
         || {
+            if restored.was_in_place {
+                return format!("{id}  was in its place, {}", screen::bytes(*bytes));
+            }
             let part = if *is_tail { "the end: " } else { "" };
             let more = match (sides, files) {
                 (0, 0) => String::new(),

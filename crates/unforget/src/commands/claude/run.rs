@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use unforget_claude::id::SessionId;
 use unforget_claude::keep::{Keeper, agent, kept_id};
 use unforget_claude::live;
-use unforget_claude::mirror::Mirror;
+use unforget_claude::mirror::{Kept, Mirror};
 use unforget_claude::place::Found;
 use unforget_claude::project::ProjectKey;
 use unforget_core::key::Key;
@@ -32,12 +32,13 @@ use unforget_remote::sync;
 use super::carrier::{self, Carrier, Orders, Report};
 use super::restore::{self, How};
 use super::watch::speak;
-use super::{is_alive, keeper, named, new_id, process_parent, project};
+use super::{is_alive, keeper, named, new_id, project};
 use crate::cli;
 use crate::commands::Context;
 use crate::commands::remote::{Place, wait};
 use crate::config::{self, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
+use crate::machine::process_parent;
 
 /// How long everything takes at most once the system wants this program to end.
 const ENDING: Duration = Duration::from_secs(14);
@@ -45,6 +46,8 @@ const ENDING: Duration = Duration::from_secs(14);
 const CHILD_ENDING: Duration = Duration::from_secs(7);
 /// How long what is left is sent after the program ended by itself.
 const FLUSH: Duration = Duration::from_secs(60);
+/// How much of the time for ending is left for sending, when something has to be fetched first.
+const FETCH_LEAVES: Duration = Duration::from_secs(4);
 /// How long what is left is sent before that is told.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it takes at most until the mirror hears that it is over.
@@ -92,6 +95,7 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
             .hint("unforget claude run --resume SESSION -- claude …, `--continue`, `--new` or `--fork`: before the two hyphens"));
     }
     let keeper = keeper(context, &args.program)?;
+    let keeper = if args.memory { keeper.with_memory() } else { keeper };
     let (folder, project) = project(None)?;
     let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
     let begin = choose(context, args, &keeper, place.as_ref(), &folder, &project)?;
@@ -103,12 +107,17 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
     if let Begin::Resume(id) | Begin::Fork(id, _) = &begin {
         is_end = prepare(context, args, &keeper, place.as_ref(), id, &folder, &project)?;
     }
+    // A copy is a session of its own, and needs no more than it was given.
+    let rest_is_at = match (&begin, is_end) {
+        (Begin::Resume(_), true) => Place::find(context, &args.there, &config::load(&Flags::default())?)?,
+        _ => None,
+    };
     let address = place.as_ref().map(|place| place.address.to_string());
     let carrier = match place {
         Some(place) => Some(Carrier::begin(&context.store, place, lease, speak)?),
         None => None,
     };
-    if let (true, Some(carrier)) = (is_end, &carrier) {
+    if let (true, Some(carrier)) = (rest_is_at.is_some(), &carrier) {
         carrier.orders().fetch(kept_id(begin.id())?);
     }
     let mut command = Command::new(program);
@@ -116,15 +125,44 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
     if args.program.config_dir.is_some() {
         command.env("CLAUDE_CONFIG_DIR", keeper.config().medium().root());
     }
-    let ended =
-        wait(attend(&mut command, program, &keeper, &project, begin.id(), carrier.as_ref().map(Carrier::orders)))?;
+    let orders = carrier.as_ref().map(Carrier::orders);
+    let mut ended = wait(attend(&mut command, program, &keeper, &project, begin.id(), orders.clone()))?;
+    if let (Some(place), Some(orders)) = (rest_is_at, orders) {
+        let until = ended.deadline.map_or(Instant::now() + FLUSH, |deadline| deadline - FETCH_LEAVES);
+        ended.troubles = complete(&keeper, &place, begin.id(), &orders, until)?;
+    }
     let left = ended.deadline.map_or(FLUSH, |deadline| deadline.saturating_duration_since(Instant::now()));
     let report = match carrier {
         Some(carrier) => wait(flush(carrier, left, address.as_deref().unwrap_or_default()))?,
         None => Report::default(),
     };
-    tell(context, &ended, &report, address.as_deref())?;
+    tell(context, &keeper, begin.id(), &ended, &report, address.as_deref())?;
     Ok(Outcome::Code(exit_code(ended.status)))
+}
+
+/// Keeps what was said in a session whose rest had to be fetched first; tells what could not be kept.
+fn complete(keeper: &Keeper, place: &Place, id: &SessionId, orders: &Orders, until: Instant) -> Result<Vec<String>> {
+    let kept = kept_id(id)?;
+    loop {
+        let mut troubles = Vec::new();
+        for found in keeper.config().find(id)?.sessions {
+            match keeper.save(&found) {
+                Ok(_) => orders.send(kept.clone()),
+                Err(error) => troubles.push(format!("{id}: {error}")),
+            }
+        }
+        if troubles.is_empty() || Instant::now() >= until {
+            return Ok(troubles);
+        }
+        // The carrier may be at it; then this one is refused, and looks again.
+        let fetched = wait(async {
+            let fetch = super::fetch::pull(keeper.store(), place, &kept);
+            Ok(tokio::time::timeout_at(until.into(), fetch).await)
+        })?;
+        if !matches!(fetched, Ok(Ok(_))) {
+            std::thread::sleep(LISTEN);
+        }
+    }
 }
 
 /// Sends what is left. Whoever does not want to wait for it may say so: what is not sent is marked.
@@ -321,7 +359,8 @@ async fn attend(
     let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     // In a terminal Ctrl-C reaches the program by itself, and what it means there is the program's to say.
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let is_terminal = std::io::stdin().is_terminal();
+    let is_terminal =
+        std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
     let before: BTreeSet<SessionId> =
         keeper.config().sessions_of(project)?.sessions.into_iter().map(|found| found.id).collect();
     let mirror = Mirror::begin(keeper)?;
@@ -432,7 +471,7 @@ fn keep(mut mirror: Mirror, mine: &Mine, orders: Option<&Orders>, is_over: &Atom
     let is_wanted = |found: &Found| mine.has(found);
     loop {
         let is_last = is_over.load(Ordering::Relaxed);
-        let kept = if is_last { mirror.sweep(&is_wanted) } else { mirror.turn(LISTEN, &is_wanted) };
+        let kept = if is_last { what_is_left(&mut mirror, mine) } else { mirror.turn(LISTEN, &is_wanted) };
         was.troubles.clear();
         match kept {
             Ok(kept) => {
@@ -456,7 +495,26 @@ fn keep(mut mirror: Mirror, mine: &Mine, orders: Option<&Orders>, is_over: &Atom
     }
 }
 
-fn tell(context: &Context, ended: &Ended, report: &Report, address: Option<&str>) -> Result<()> {
+/// Keeps what is left: what the system told of, and once more all that is this run's.
+fn what_is_left(mirror: &mut Mirror, mine: &Mine) -> unforget_claude::Result<Vec<Kept>> {
+    let mut kept = mirror.sweep(&|found| mine.has(found))?;
+    let known = mine.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    kept.extend(mirror.last(&known)?);
+    Ok(kept)
+}
+
+fn tell(
+    context: &Context,
+    keeper: &Keeper,
+    id: &SessionId,
+    ended: &Ended,
+    report: &Report,
+    address: Option<&str>,
+) -> Result<()> {
+    if !ended.sessions.contains(id) && ended.troubles.is_empty() {
+        let root = keeper.config().medium().root();
+        context.tell(&format!("note: nothing of session {id} was written to {}", root.display()))?;
+    }
     for trouble in &ended.troubles {
         context.tell(&format!("error: not all of it is kept: {trouble}"))?;
     }

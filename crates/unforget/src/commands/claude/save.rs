@@ -2,12 +2,13 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
 
+use unforget_claude::Error;
+use unforget_claude::id::SessionId;
 use unforget_claude::keep::{Keeper, Saved, kept_id};
-use unforget_claude::place::{ConfigDir, Found};
+use unforget_claude::place::{Found, PROJECTS, TRANSCRIPT, transcript};
+use unforget_claude::project::ProjectKey;
 use unforget_core::json;
-use unforget_core::medium::Os;
 
 use super::{carrier, keeper, line, wanted};
 use crate::cli;
@@ -18,16 +19,19 @@ use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
 
 /// A hook's JSON is shorter than this.
-const MAX_HOOK: u64 = 1 << 20;
+const MAX_HOOK: u64 = 64 << 20;
 
 pub(super) fn run(context: &Context, args: &cli::Save) -> Result<Outcome> {
     let outcome = save(context, args);
-    // To Claude Code a hook that ends with the code of a wrong command line means: do not stop, and do what it says.
-    if args.hook { outcome.map_err(Failure::plain) } else { outcome }
+    match outcome {
+        // To Claude Code, 2 means that it must not stop, or must not take what was typed.
+        Err(failure) if args.hook => Err(failure.plain()),
+        outcome => outcome,
+    }
 }
 
 fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
-    let (keeper, sessions) = if args.hook { of_hook(context, args)? } else { by_name(context, args)? };
+    let (keeper, sessions) = if args.hook { of_hook(context)? } else { by_name(context, args)? };
     let keeper = if args.memory { keeper.with_memory() } else { keeper };
     let (mut new, mut lines, mut failed) = (0_u64, 0, None::<Failure>);
     let progress = Progress::new("saving");
@@ -46,6 +50,10 @@ fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
                     context.tell(&format!("note: {}: not kept: {left}", found.id))?;
                 }
             }
+            // What was deleted on purpose is not brought back by the way.
+            Err(error @ Error::Deleted { .. }) if args.sessions.is_empty() => {
+                context.tell(&format!("note: {error}"))?;
+            }
             Err(error) => {
                 // The last one is told at the end.
                 if let Some(failure) = failed.replace(Failure::from(error).of(found.id.as_str())) {
@@ -55,7 +63,7 @@ fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
         }
     }
     drop(progress);
-    // Whatever is wrong with a remote, everything is kept here by now.
+    // Everything is here before anything is asked of a remote, or of the settings.
     if let Some(place) = Place::find(context, &args.there, &config::load(&Flags::default())?)? {
         let ids = sessions.iter().map(|found| kept_id(&found.id)).collect::<Result<Vec<_>, _>>()?;
         for (id, error) in wait(carrier::send_all(&context.store, &place, &ids))? {
@@ -83,9 +91,10 @@ fn by_name(context: &Context, args: &cli::Save) -> Result<(Keeper, Vec<Found>)> 
 }
 
 /// The session that a hook is about: its transcript says which directory it is in, too.
-fn of_hook(context: &Context, args: &cli::Save) -> Result<(Keeper, Vec<Found>)> {
-    let mut text = String::new();
-    std::io::stdin().take(MAX_HOOK).read_to_string(&mut text)?;
+fn of_hook(context: &Context) -> Result<(Keeper, Vec<Found>)> {
+    let mut bytes = Vec::new();
+    std::io::stdin().take(MAX_HOOK).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
     let members = json::members(text.trim()).unwrap_or_default();
     let path = json::member(&members, "transcript_path").and_then(json::string);
     let path = path.ok_or_else(|| {
@@ -93,16 +102,24 @@ fn of_hook(context: &Context, args: &cli::Save) -> Result<(Keeper, Vec<Found>)> 
             .hint("`--hook` is for Claude Code's hooks, such as Stop and SessionEnd")
     })?;
     let path = Path::new(path.as_ref());
-    // <directory>/projects/<project>/<id>.jsonl
-    let keeper = match (&args.program.config_dir, path.ancestors().nth(3)) {
-        (None, Some(root)) => Keeper::new(&context.store, ConfigDir::new(Arc::new(Os::new(root)))),
-        _ => keeper(context, &args.program)?,
+    let strange = || {
+        Failure::new(format!("`{}` is no transcript of Claude Code", path.display()))
+            .hint("it should be DIRECTORY/projects/PROJECT/SESSION.jsonl")
     };
-    let root = keeper.config().medium().root();
-    // A session that ended before anything was said has no transcript.
-    let found = keeper.config().sessions()?.sessions.into_iter().filter(|found| root.join(&found.path) == path);
-    let found = found.collect();
-    Ok((keeper, found))
+    let id = path.file_name().and_then(|name| name.to_str()?.strip_suffix(TRANSCRIPT)).and_then(SessionId::parse);
+    let folder = path.parent().and_then(|project| ProjectKey::found(project.file_name()?.to_str()?));
+    let (id, folder) = id.zip(folder).ok_or_else(strange)?;
+    // <directory>/projects/<project>/<id>.jsonl
+    let root = path.ancestors().nth(3).filter(|root| root.join(PROJECTS) == *path.ancestors().nth(2).unwrap_or(root));
+    let program = cli::Program { config_dir: Some(root.ok_or_else(strange)?.to_path_buf()) };
+    let keeper = keeper(context, &program)?;
+    let place = transcript(&folder, &id);
+    match keeper.config().medium().stat(&place) {
+        Ok(stat) => Ok((keeper, vec![Found { id, project: folder, path: place, stat }])),
+        // A session that ended before anything was said has no transcript.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((keeper, Vec::new())),
+        Err(error) => Err(Failure::from(error).of(&path.display().to_string())),
+    }
 }
 
 pub(super) fn tell(context: &Context, found: &Found, saved: &Saved) -> Result<()> {
