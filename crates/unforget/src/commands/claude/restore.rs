@@ -58,11 +58,12 @@ pub(super) fn one(
 ) -> Result<Restored> {
     let is_here = context.store.medium().stat(&agent().transcript(&kept_id(id)?)).is_ok();
     if let Some(place) = place {
-        if how.tail && !is_here {
-            if let Some(lines) = wait(fetch::end(place, id))? {
-                let wish = Wish { project, rewrite: None, extent: Extent::Tail };
-                return Ok(keeper.restore_end(id, &wish, lines, &is_alive)?);
-            }
+        if how.tail
+            && !is_here
+            && let Some(lines) = wait(fetch::end(place, id))?
+        {
+            let wish = Wish { project, rewrite: None, extent: Extent::Tail };
+            return Ok(keeper.restore_end(id, &wish, lines, &is_alive)?);
         }
         wait(fetch::have(context, place, id))?;
         // Of a session whose end alone was here, what was said since can be kept now that the rest is.

@@ -258,12 +258,11 @@ fn last(
     Ok(known.into_iter().max_by_key(|(ms, _)| *ms).map(|(_, id)| id))
 }
 
+/// What keeps others from a session: on this machine, and elsewhere.
+type Reserved = (Option<Box<dyn Handle>>, Option<Lease>);
+
 /// Sees that nobody else has the session, and has it.
-fn reserve(
-    context: &Context,
-    place: Option<&Place>,
-    id: &SessionId,
-) -> Result<(Option<Box<dyn Handle>>, Option<Lease>)> {
+fn reserve(context: &Context, place: Option<&Place>, id: &SessionId) -> Result<Reserved> {
     let kept = kept_id(id)?;
     let lock = lock(context, id)?;
     let Some(place) = place else { return Ok((Some(lock), None)) };
