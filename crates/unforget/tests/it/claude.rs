@@ -10,6 +10,7 @@
 
 mod apart;
 mod ending;
+mod interactive;
 mod journey;
 mod listed;
 mod restoring;
@@ -80,7 +81,9 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let refused: Vec<String> = self.api.refusals().iter().map(|said| format!("{:?}", said.refusal)).collect();
+            let refused = self.api.refusals().iter().map(|said| format!("{:?}", said.refusal)).collect::<Vec<_>>();
+            // In a terminal the program also asks for something that our server does not know, and goes on without.
+            let refused: Vec<String> = refused.into_iter().filter(|said| !said.contains("\"safeguards:")).collect();
             assert_eq!(refused, Vec::<String>::new());
         }
     }
