@@ -393,9 +393,10 @@ impl Known {
         let mut known = Self { names: HashSet::new(), texts: HashSet::new() };
         let mut forward = kept.forward(0);
         while let Some(line) = forward.next()? {
-            match uuid(line.bytes) {
+            let bytes = whole(kept, &line)?;
+            match uuid(&bytes) {
                 Some(name) => known.names.insert(name),
-                None => line.offset >= texts_from && known.texts.insert(sha256_hex(line.bytes)),
+                None => line.offset >= texts_from && known.texts.insert(sha256_hex(&bytes)),
             };
         }
         Ok(known)

@@ -111,10 +111,10 @@ fn set(setting: &Setting, text: &str, json: bool) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     writeln!(out, "set {} to {} in {}", setting.name, screen::one_line(&value.shown()), screen::safe(&shown))?;
-    if setting.kind == Kind::Secret {
+    if setting.kind == Kind::Secret && (setting.name != "remote" || has_password(text)) {
         writeln!(
             anstream::stderr(),
-            "note: the key is in a file and in your shell's history now; {} keeps it out of both",
+            "note: the secret is in a file and in your shell's history now; {} keeps it out of both",
             setting.variable
         )?;
     }
@@ -122,6 +122,12 @@ fn set(setting: &Setting, text: &str, json: bool) -> Result<Outcome> {
         writeln!(anstream::stderr(), "note: {} is set in the environment and wins over the file", setting.variable)?;
     }
     Ok(Outcome::Done)
+}
+
+/// Whether an address holds a password; most of them do not.
+fn has_password(address: &str) -> bool {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    rest.split_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
 fn unset(setting: &Setting, json: bool) -> Result<Outcome> {

@@ -10,6 +10,7 @@
 
 mod apart;
 mod ending;
+mod examined;
 mod interactive;
 mod journey;
 mod listed;
