@@ -132,8 +132,8 @@ fn a_second_machine_is_told_who_writes() {
     let mut other = two.start(&chat);
     other.prompt();
     other.say("hello, too");
-    let writer = format!("/{} may be writing this session, too", terminal.process());
-    assert!(other.text().contains(&writer), "{}", other.text());
+    let (writer, text) = (format!("/{}@", terminal.process()), other.text());
+    assert!(text.contains(&writer) && text.contains("may be writing this session, too"), "{text}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod attend;
 mod choose;
 
 use attend::{Ended, attend};
-use choose::{Begin, choose, prepare, reserve};
+use choose::{Begin, choose, give_back, prepare, reserve};
 
 /// How long everything takes at most once the system wants this program to end.
 const ENDING: Duration = Duration::from_secs(14);
@@ -38,6 +38,8 @@ const FLUSH: Duration = Duration::from_secs(60);
 const FETCH_LEAVES: Duration = Duration::from_secs(4);
 /// How long what is left is sent before that is told.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it takes at most to give a session back that was not begun.
+const GIVING_BACK: Duration = Duration::from_secs(5);
 /// How long it takes at most until the mirror hears that it is over.
 const LISTEN: Duration = Duration::from_millis(200);
 /// What the program must not be told twice.
@@ -63,7 +65,13 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
     };
     let mut is_end = false;
     if let Begin::Resume(id) | Begin::Fork(id, _) = &begin {
-        is_end = prepare(context, args, &keeper, place.as_ref(), id, &folder, &project)?;
+        is_end = match prepare(context, args, &keeper, place.as_ref(), id, &folder, &project) {
+            Ok(is_end) => is_end,
+            Err(failure) => {
+                give_back(place.as_ref(), lease)?;
+                return Err(failure);
+            }
+        };
     }
     // A copy is a session of its own, and needs no more than it was given.
     let rest_is_at = match (&begin, is_end) {
@@ -84,7 +92,14 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
         command.env("CLAUDE_CONFIG_DIR", keeper.config().medium().root());
     }
     let orders = carrier.as_ref().map(Carrier::orders);
-    let mut ended = wait(attend(&mut command, program, &keeper, &project, begin.id(), orders.clone()))?;
+    let mut ended = match wait(attend(&mut command, program, &keeper, &project, begin.id(), orders.clone())) {
+        Ok(ended) => ended,
+        Err(failure) => {
+            // What it holds is given back.
+            carrier.map(|carrier| carrier.end(GIVING_BACK));
+            return Err(failure);
+        }
+    };
     if let (Some(place), Some(orders)) = (rest_is_at, orders) {
         let until = ended.deadline.map_or(Instant::now() + FLUSH, |deadline| deadline - FETCH_LEAVES);
         ended.troubles = complete(&keeper, &place, begin.id(), &orders, until)?;

@@ -85,3 +85,32 @@ fn on_sigterm_everything_is_there_in_time() {
     let recalled = two.ask(&["--remote", &place.url, "--resume", id], "[[recall]]");
     assert!(recalled.result.contains("the KIWI waits"), "{}", recalled.result);
 }
+
+#[test]
+fn the_program_goes_on_when_whoever_keeps_it_is_killed() {
+    let Some(world) = World::new() else { return };
+    let place = Place::directory();
+    let one = world.host_at("one", &place);
+    let id = one.ask(&["--remote", &place.url], "remember BANANA").session_id;
+    let resume = ["--remote", place.url.as_str(), "--resume", &id];
+    let gate = Gate::new();
+    let run = one.start(&resume, &format!("the KIWI waits [[bash:{}]]", gate.command()), &[]);
+    let held = gate.wait();
+    one.machine.wait_for(&id, |lines| lines.contains(CALL));
+    let program = one.writer(&id);
+    run.signal(Signal::KILL);
+    // Nobody holds a lock or a lease any more, and still it is being written.
+    until("the lock is free", || {
+        let refused = one.through(&resume, "me, too");
+        assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+        refused.stderr.contains(&format!("process {program}")).then_some(())
+    });
+    drop(held);
+    let ended = run.wait();
+    assert!(ended.answer().is_some_and(|answer| answer.result.starts_with("TOOL-DONE")), "{ended:?}");
+    until("the program ends", || one.machine.live().is_empty().then_some(()));
+    let recalled = one.ask(&resume, "[[recall]]");
+    assert!(recalled.result.contains("BANANA") && recalled.result.contains("the KIWI waits"), "{}", recalled.result);
+    assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), "what nobody kept is kept now");
+    assert_eq!(one.waiting(), 0);
+}

@@ -135,6 +135,19 @@ pub(super) fn reserve(context: &Context, place: Option<&Place>, id: &SessionId) 
     }
 }
 
+/// Lets others have a session that was not begun after all.
+pub(super) fn give_back(place: Option<&Place>, lease: Option<Lease>) -> Result<()> {
+    let Some((place, lease)) = place.zip(lease) else { return Ok(()) };
+    wait(async {
+        match tokio::time::timeout(super::GIVING_BACK, lease.release(&place.remote)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the lease was not given back"),
+            Err(_) => tracing::debug!("the lease was not given back in time"),
+        }
+        Ok(())
+    })
+}
+
 fn taken(id: &SessionId, by: &str) -> Failure {
     Failure::busy(format!("session {id} is in use by {by}"))
         .hint("wait for it, or go on in a copy of it: `unforget claude run --resume SESSION --fork -- claude …`")
