@@ -6,11 +6,9 @@
 use super::{World, records};
 use crate::elsewhere::Place;
 
-#[test]
-fn what_was_said_apart_is_on_both_sides_as_two_branches() {
+fn says_it_apart(place: &Place) {
     let Some(world) = World::new() else { return };
-    let place = Place::directory();
-    let (one, two) = (world.host_at("one", &place), world.host_at("two", &place));
+    let (one, two) = (world.host_at("one", place), world.host_at("two", place));
     let id = one.ask(&["--remote", &place.url], "remember BANANA").session_id;
     let resume = ["--remote", place.url.as_str(), "--resume", &id];
     two.ask(&resume, "hello from there");
@@ -44,4 +42,19 @@ fn what_was_said_apart_is_on_both_sides_as_two_branches() {
     two.ok(&["claude", "restore", &id, "--remote", &place.url]);
     let recalled = two.machine.resume(&id, "[[recall]]");
     assert!(recalled.result.contains("BANANA") && recalled.result.contains("STORK"), "{}", recalled.result);
+}
+
+#[test]
+fn what_was_said_apart_is_on_both_sides_as_two_branches_by_a_directory() {
+    says_it_apart(&Place::directory());
+}
+
+#[test]
+fn what_was_said_apart_is_on_both_sides_as_two_branches_by_postgres() {
+    says_it_apart(&Place::database("claude_apart"));
+}
+
+#[test]
+fn what_was_said_apart_is_on_both_sides_as_two_branches_by_agentcore() {
+    says_it_apart(&Place::memory());
 }

@@ -60,11 +60,9 @@ fn words_are_kept_while_the_remote_is_away_and_sent_later() {
     assert!(third.result.contains("BANANA"), "{}", third.result);
 }
 
-#[test]
-fn on_sigterm_everything_is_there_in_time() {
+fn ends_in_time(place: &Place) {
     let Some(world) = World::new() else { return };
-    let place = Place::memory();
-    let (one, two) = (world.host_at("one", &place), world.host_at("two", &place));
+    let (one, two) = (world.host_at("one", place), world.host_at("two", place));
     let gate = Gate::new();
     let run = one.start(&["--remote", &place.url], &format!("the KIWI waits [[bash:{}]]", gate.command()), &[]);
     let _held = gate.wait();
@@ -84,6 +82,21 @@ fn on_sigterm_everything_is_there_in_time() {
     // The lease is given back: nobody has to wait for it to end.
     let recalled = two.ask(&["--remote", &place.url, "--resume", id], "[[recall]]");
     assert!(recalled.result.contains("the KIWI waits"), "{}", recalled.result);
+}
+
+#[test]
+fn on_sigterm_everything_is_there_in_time_by_a_directory() {
+    ends_in_time(&Place::directory());
+}
+
+#[test]
+fn on_sigterm_everything_is_there_in_time_by_postgres() {
+    ends_in_time(&Place::database("claude_sigterm"));
+}
+
+#[test]
+fn on_sigterm_everything_is_there_in_time_by_agentcore() {
+    ends_in_time(&Place::memory());
 }
 
 #[test]

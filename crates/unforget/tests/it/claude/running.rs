@@ -19,11 +19,9 @@ fn held(host: &Host, ours: &[&str], id: &str) -> (Running, Held) {
     (run, held)
 }
 
-#[test]
-fn a_session_has_one_writer_and_a_copy_has_another() {
+fn has_one_writer(place: &Place) {
     let Some(world) = World::new() else { return };
-    let place = Place::directory();
-    let (one, two) = (world.host_at("one", &place), world.host_at("two", &place));
+    let (one, two) = (world.host_at("one", place), world.host_at("two", place));
     let remote = ["--remote", place.url.as_str()];
     let id = one.ask(&remote, "remember BANANA").session_id;
     let resume = ["--remote", place.url.as_str(), "--resume", &id];
@@ -50,6 +48,21 @@ fn a_session_has_one_writer_and_a_copy_has_another() {
     // It is free again, and has what was said meanwhile.
     let answer = two.ask(&resume, "my turn [[recall]]");
     assert!(answer.result.contains("wait") && !answer.result.contains("a copy"), "{}", answer.result);
+}
+
+#[test]
+fn a_session_has_one_writer_and_a_copy_has_another_by_a_directory() {
+    has_one_writer(&Place::directory());
+}
+
+#[test]
+fn a_session_has_one_writer_and_a_copy_has_another_by_postgres() {
+    has_one_writer(&Place::database("claude_writer"));
+}
+
+#[test]
+fn a_session_has_one_writer_and_a_copy_has_another_by_agentcore() {
+    has_one_writer(&Place::memory());
 }
 
 #[test]
