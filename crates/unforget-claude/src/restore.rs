@@ -304,7 +304,7 @@ impl Keeper {
             }
             let Some(folder) = &worked.folder else { continue };
             // Its own directory is only named where it kept something beside the transcript.
-            let needle = format!("/{PROJECTS}/{}/{id}", ProjectKey::of(folder));
+            let needle = format!("/{PROJECTS}/{}/", ProjectKey::of(folder));
             if let Some(at) = text.find(&needle) {
                 let begins = text[..at].rfind(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '(' | '='));
                 let config = &text[begins.map_or(0, |begins| begins + 1)..at];

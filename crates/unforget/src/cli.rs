@@ -12,7 +12,7 @@ mod claude;
 mod keep;
 mod remote;
 
-pub(crate) use claude::{Claude, ClaudeCommand, ClaudeDoctor, Program, Restore, Run, Save, Watch};
+pub(crate) use claude::{Claude, ClaudeCommand, ClaudeDoctor, Elsewhere, Program, Restore, Run, Save, Watch};
 pub(crate) use keep::{By, Expire, Gc, Label, Usage};
 pub(crate) use remote::{Copy, Pull, Push, Remote, RemoteCommand, Streams, Sync, There};
 

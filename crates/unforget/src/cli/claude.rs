@@ -17,7 +17,8 @@ pub(crate) enum ClaudeCommand {
     /// Keep what is new of Claude Code's sessions: transcripts, sub-agents, large outputs, file versions
     ///
     /// They are in the list beside all others from then on (`unforget sessions --agent claude`), can be searched and shown, survive Claude
-    /// Code's clean-up, and are restored with `claude restore`. Only what is new is read. Nothing in Claude Code's directory is changed.
+    /// Code's clean-up, and are restored with `claude restore`. Only what is new is read. Nothing in Claude Code's directory is changed. If a remote
+    /// is set, what is new is sent there, too.
     ///
     /// As a hook of Claude Code, in its settings.json (SessionEnd sees all; Stop, in addition, after each answer):
     /// {"hooks":{"SessionEnd":[{"hooks":[{"type":"command","command":"unforget claude save --hook"}]}]}}
@@ -38,6 +39,16 @@ pub(crate) enum ClaudeCommand {
     Run(Run),
     /// Find what resuming would lose or stumble over; `--fix` writes a repaired copy as a new session
     Doctor(ClaudeDoctor),
+}
+
+/// The remote, or none.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Elsewhere {
+    #[command(flatten)]
+    pub(crate) there: There,
+    /// Do without a remote, whatever is set
+    #[arg(long, conflicts_with_all = ["url", "tenant", "key_file", "encrypt"])]
+    pub(crate) no_remote: bool,
 }
 
 /// Where Claude Code keeps its sessions.
@@ -62,7 +73,7 @@ pub(crate) struct Save {
     #[command(flatten)]
     pub(crate) program: Program,
     #[command(flatten)]
-    pub(crate) there: There,
+    pub(crate) elsewhere: Elsewhere,
 }
 
 #[derive(Debug, Args)]
@@ -85,7 +96,7 @@ pub(crate) struct Restore {
     #[command(flatten)]
     pub(crate) program: Program,
     #[command(flatten)]
-    pub(crate) there: There,
+    pub(crate) elsewhere: Elsewhere,
 }
 
 #[derive(Debug, Args)]
@@ -93,7 +104,7 @@ pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) program: Program,
     #[command(flatten)]
-    pub(crate) there: There,
+    pub(crate) elsewhere: Elsewhere,
 }
 
 #[derive(Debug, Args)]
@@ -122,7 +133,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) program: Program,
     #[command(flatten)]
-    pub(crate) there: There,
+    pub(crate) elsewhere: Elsewhere,
     /// The program and what it is to be told
     #[arg(last = true, required = true, value_name = "claude ARGS")]
     pub(crate) command: Vec<std::ffi::OsString>,

@@ -8,15 +8,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unforget_claude::id::SessionId;
-use unforget_claude::keep::{Keeper, agent};
+use unforget_claude::keep::{Keeper, agent, kept_id};
 use unforget_claude::live::Writer;
 use unforget_claude::place::{ConfigDir, Found};
 use unforget_claude::project::ProjectKey;
+use unforget_core::key::Key;
+use unforget_core::layout::CLAUDE_AGENT;
 use unforget_core::medium::Os;
 use unforget_core::stamp;
+use unforget_remote::{Stream, sync};
 
 use crate::cli::{self, ClaudeCommand};
 use crate::commands::Context;
+use crate::commands::remote::{Place, wait};
+use crate::config::{self, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
 use crate::machine;
 
@@ -24,7 +29,7 @@ mod carrier;
 pub(crate) mod examine;
 mod fetch;
 mod restore;
-mod run;
+pub(crate) mod run;
 mod save;
 mod watch;
 
@@ -65,6 +70,9 @@ fn project(folder: Option<&Path>) -> Result<(PathBuf, ProjectKey)> {
         Failure::new(format!("cannot find the folder `{}`: {error}", folder.display()))
             .hint("Claude Code is started in a folder; `mkdir -p` makes it")
     })?;
+    if !real.is_dir() {
+        return Err(Failure::new(format!("`{}` is not a folder", folder.display())));
+    }
     let text = real.to_str().ok_or_else(|| {
         Failure::new(format!(
             "the path of `{}` is not UTF-8, and has no name that Claude Code would give it",
@@ -99,16 +107,57 @@ fn wanted(keeper: &Keeper, names: &[String]) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// A session of Claude Code by any name: its id, or what names a session that is kept.
-fn named(context: &Context, name: &str) -> Result<SessionId> {
-    if let Some(id) = SessionId::parse(name) {
-        return Ok(id);
+/// The remote that is named or set, unless it is to be done without.
+fn remote_of(context: &Context, elsewhere: &cli::Elsewhere) -> Result<Option<Place>> {
+    match elsewhere.no_remote {
+        true => Ok(None),
+        false => Place::find(context, &elsewhere.there, &config::load(&Flags::default())?),
     }
-    let entry = context.resolve(name)?;
-    match SessionId::parse(&entry.row.id) {
-        Some(id) if entry.dir == agent() => Ok(id),
-        _ => Err(Failure::usage(format!("`{name}` is a session of this program, not of Claude Code"))
-            .hint("`unforget chat -s REF` goes on with it")),
+}
+
+/// Says early that there is nothing where someone wants something to be looked for.
+fn must_be_there(dir: &Path) -> Result<()> {
+    match dir.is_dir() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("there is no directory `{}`", dir.display()))
+            .hint("`--config-dir DIR` or CLAUDE_CONFIG_DIR say where Claude Code keeps its sessions")),
+    }
+}
+
+/// A session of Claude Code by any name: its id, or what names a session that is kept; at a remote, the beginning of its id, or its key.
+fn named(context: &Context, place: Option<&Place>, name: &str) -> Result<SessionId> {
+    let not_ours = || {
+        Failure::usage(format!("`{name}` is a session of this program, not of Claude Code"))
+            .hint("`unforget chat -s REF` goes on with it")
+    };
+    if let Some(id) = SessionId::parse(name) {
+        let entry = context.store.entry(&kept_id(&id)?)?;
+        return if entry.is_some_and(|entry| entry.dir != agent()) { Err(not_ours()) } else { Ok(id) };
+    }
+    let unknown = match context.resolve(name) {
+        Ok(entry) if entry.dir == agent() => return SessionId::parse(&entry.row.id).ok_or_else(not_ours),
+        Ok(_) => return Err(not_ours()),
+        Err(failure) => failure,
+    };
+    match place {
+        Some(place) => wait(there(place, name))?.ok_or(unknown),
+        None => Err(unknown),
+    }
+}
+
+/// The session at a remote that a name means.
+async fn there(place: &Place, name: &str) -> Result<Option<SessionId>> {
+    if let Ok(key) = name.parse::<Key>()
+        && let Some(to) = sync::find_by_key(&place.remote, &place.tenant, &key).await?
+    {
+        return Ok(SessionId::parse(to.session.as_str()));
+    }
+    let all = place.sessions().await?;
+    let is_it = |stream: &&Stream| stream.place() == CLAUDE_AGENT && stream.session().starts_with(name);
+    match all.iter().filter(is_it).collect::<Vec<_>>().as_slice() {
+        [] => Ok(None),
+        [one] => Ok(SessionId::parse(one.session())),
+        _ => Err(Failure::usage(format!("several sessions at {} begin with `{name}`", place.address))),
     }
 }
 

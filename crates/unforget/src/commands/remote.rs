@@ -5,7 +5,6 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
 use unforget_core::encode;
@@ -26,6 +25,7 @@ use crate::failure::{Failure, Outcome, Result};
 
 pub(crate) mod carry;
 mod look;
+mod mounted;
 mod seal;
 
 /// A key is shorter than this.
@@ -214,12 +214,7 @@ pub(crate) fn open(address: &Address, key: Option<Key>) -> Result<Box<dyn Remote
         Address::Memory => Err(Failure::usage("`memory:` is gone when the program ends; it is for tests")),
         Address::Directory(path) => {
             // One that is not mounted must not be taken for an empty one, nor made on the wrong disk.
-            if !path.is_dir() {
-                return Err(Failure::new(format!("there is no directory {}", path.display()))
-                    .hint("a remote that is not mounted cannot be asked; if it is new, `mkdir -p` makes it"));
-            }
-            let directory = unforget_remote::file::Directory::new(Arc::new(Os::new(path)));
-            Ok(Box::new(directory.remote().sealed(key)))
+            Ok(Box::new(mounted::Mounted::new(path, key)))
         }
         Address::Postgres(url) => postgres(url, key),
         Address::Bucket { bucket, prefix } => s3(bucket, prefix, key),

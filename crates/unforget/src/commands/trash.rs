@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 
+use unforget_claude::id::SessionId as ClaudeId;
 use unforget_core::Error;
 use unforget_core::index::Place;
 use unforget_core::json::quote;
@@ -12,7 +13,7 @@ use unforget_core::store::Entry;
 use unforget_core::summary::{Row, State};
 
 use crate::cli::Refs;
-use crate::commands::Context;
+use crate::commands::{Context, claude};
 use crate::failure::{Failure, Outcome, Result};
 use crate::screen;
 
@@ -25,8 +26,16 @@ pub(crate) fn delete(context: &Context, args: &Refs) -> Result<Outcome> {
     let entries = args.names.iter().map(|name| context.resolve(name)).collect::<Result<Vec<Entry>>>()?;
     let mut done = HashSet::new();
     let entries: Vec<&Entry> = entries.iter().filter(|entry| done.insert(entry.row.id.as_str())).collect();
+    // What someone runs Claude Code with is theirs until it ends.
+    let mut held = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.dir.has_sides()) {
+        if let Some(id) = ClaudeId::parse(&entry.row.id) {
+            held.push(claude::run::lock(context, &id)?);
+        }
+    }
     // Everything is done before anything is said: a reader that has seen enough must not stop the work half-way.
     entries.iter().try_for_each(|entry| context.store.delete(entry))?;
+    drop(held);
     for entry in entries {
         // Where there was no file, there is nothing to bring back.
         let kept = entry.row.state != State::Missing;

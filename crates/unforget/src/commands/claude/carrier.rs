@@ -30,6 +30,8 @@ use crate::machine;
 
 /// How long a lease lasts that is not renewed.
 const LEASE: Duration = Duration::from_secs(120);
+/// How long a remote that did not answer before is tried at the end.
+const BRIEFLY: Duration = Duration::from_secs(10);
 /// How old the time may be by which a folder's last session is known.
 const LEAD_MS: i64 = 5 * 60 * 1000;
 /// How often a lease is looked after.
@@ -293,6 +295,8 @@ impl Work {
                 }
             }
         };
+        // One that did not answer before is not waited for as long as one that did.
+        let end = if self.report.waiting.is_empty() { end } else { end.min(Instant::now() + BRIEFLY) };
         let rest = async {
             while (!wanted.is_empty() || !fetch.is_empty()) && !self.carry(&mut wanted, &mut fetch).await {
                 tokio::time::sleep(PAUSES.0).await;

@@ -7,8 +7,8 @@ use unforget_claude::id::SessionId;
 use unforget_claude::keep::{agent, kept_id};
 use unforget_claude::live;
 use unforget_core::files::Seen;
-use unforget_core::index::Place as Shelf;
 use unforget_core::json::quote;
+use unforget_core::layout;
 use unforget_core::reader::LogReader;
 use unforget_core::stamp;
 use unforget_core::store::{FILES, FileNote, KeptFile};
@@ -24,7 +24,7 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
     let sessions = if args.sessions.is_empty() {
         kept(context)?
     } else {
-        args.sessions.iter().map(|name| named(context, name)).collect::<Result<Vec<_>>>()?
+        args.sessions.iter().map(|name| named(context, None, name)).collect::<Result<Vec<_>>>()?
     };
     let progress = Progress::new("examining");
     let (mut found, mut copies) = (0_u64, 0_u64);
@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
             tell(context, id, finding)?;
         }
         if args.fix && !findings.is_empty() {
-            let copy = write_copy(context, id, &session)?;
+            let copy = write_copy(context, id, &session, &session.bytes)?;
             copies += 1;
             line(
                 context,
@@ -52,6 +52,16 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
                     )
                 },
             )?;
+            for finding in &findings {
+                let Problem::DroppedBranch { last_line, words, .. } = &finding.problem else { continue };
+                let copy = write_copy(context, id, &session, up_to(&session.bytes, *last_line))?;
+                copies += 1;
+                line(
+                    context,
+                    || format!("{{\"session\":\"{id}\",\"branch\":\"{copy}\"}}"),
+                    || format!("fixed  {copy} is the branch of {id} that resuming leaves out: `{words}`"),
+                )?;
+            }
         }
     }
     drop(progress);
@@ -75,10 +85,16 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
     Ok(if found == 0 || copies > 0 { Outcome::Done } else { Outcome::MetDamage })
 }
 
-/// All sessions of Claude Code that are kept.
+/// All sessions of Claude Code that are kept, by their names alone: a doctor changes nothing, not even an index.
 pub(crate) fn kept(context: &Context) -> Result<Vec<SessionId>> {
-    let mine = context.all(Shelf::Agents)?.into_iter().filter(|entry| entry.dir == agent());
-    Ok(mine.filter_map(|entry| SessionId::parse(&entry.row.id)).collect())
+    let names = match context.store.medium().list(&agent().sessions()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        other => other?,
+    };
+    let ids = names.into_iter().filter_map(|(name, _)| SessionId::parse(layout::transcript_id(&name)?.as_str()));
+    let mut ids: Vec<SessionId> = ids.collect();
+    ids.sort();
+    Ok(ids)
 }
 
 /// How many things resuming would lose of a session, with the store alone to tell.
@@ -114,8 +130,15 @@ impl Session {
     }
 }
 
+/// The beginning of a transcript, as it was when that line was its last.
+fn up_to(bytes: &[u8], line: u64) -> &[u8] {
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let end = usize::try_from(line.saturating_sub(1)).ok().and_then(|at| ends.into_iter().nth(at));
+    end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
+}
+
 /// Keeps a repaired copy under a new id, with what belongs to the session.
-fn write_copy(context: &Context, original: &SessionId, session: &Session) -> Result<SessionId> {
+fn write_copy(context: &Context, original: &SessionId, session: &Session, lines: &[u8]) -> Result<SessionId> {
     let (dir, id, store) = (agent(), new_id(), &context.store);
     let (from, to) = (kept_id(original)?, kept_id(&id)?);
     for name in session.sides.iter().filter(|name| !name.starts_with(FILES)) {
@@ -132,7 +155,7 @@ fn write_copy(context: &Context, original: &SessionId, session: &Session) -> Res
     }
     let now = stamp::rfc3339(store.source().now_ms());
     let mut new_uuid = || new_id().to_string();
-    let lines = repair(&session.bytes, &mut Stamp { session: &id, new_uuid: &mut new_uuid, now: &now });
+    let lines = repair(lines, &mut Stamp { session: &id, new_uuid: &mut new_uuid, now: &now });
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     store.begin_foreign(&dir, &to, |out| out.write_all(text.as_bytes()))?;
     Ok(id)
@@ -140,16 +163,18 @@ fn write_copy(context: &Context, original: &SessionId, session: &Session) -> Res
 
 fn tell(context: &Context, id: &SessionId, finding: &Finding) -> Result<()> {
     let Finding { line: number, problem } = finding;
+    // As `show` and `tree` count.
+    let n = number.saturating_sub(1);
     line(
         context,
         || {
             format!(
-                "{{\"session\":\"{id}\",\"line\":{number},\"problem\":{},\"message\":{}}}",
+                "{{\"session\":\"{id}\",\"line\":{number},\"n\":{n},\"problem\":{},\"message\":{}}}",
                 quote(name(problem)),
                 quote(&problem.to_string())
             )
         },
-        || format!("found  {id}, line {number}: {problem}"),
+        || format!("found  {id}, record {n}: {problem}"),
     )
 }
 

@@ -17,19 +17,25 @@ const FIRST_REACH: u64 = 256 << 10;
 
 /// Fetches what is not here of a session; what went on here and there is kept, both.
 pub(super) async fn pull(store: &Store, place: &Place, id: &SessionId) -> Result<Pulled, Error> {
-    pull_watched(store, place, id, &mut |_| {}).await
+    pull_watched(store, place, id, &mut |_| {}).await.map(|(pulled, _)| pulled)
 }
 
-async fn pull_watched(store: &Store, place: &Place, id: &SessionId, watch: sync::Watch<'_>) -> Result<Pulled, Error> {
+/// The same; says whether it had gone on here and there.
+async fn pull_watched(
+    store: &Store,
+    place: &Place,
+    id: &SessionId,
+    watch: sync::Watch<'_>,
+) -> Result<(Pulled, bool), Error> {
     let (dir, now_ms) = (agent(), store.source().now_ms());
     let (local, stream) = (Native::new(store, &dir, id), place.stream(&dir, id)?);
     let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
     match sync::pull(&link, watch).await {
         Err(Error::Diverged { .. }) => {
-            sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?;
-            sync::pull(&link, &mut |_| {}).await
+            let merged = sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+            Ok((sync::pull(&link, &mut |_| {}).await?, merged.is_some()))
         }
-        pulled => pulled,
+        pulled => pulled.map(|pulled| (pulled, false)),
     }
 }
 
@@ -41,7 +47,10 @@ pub(super) async fn have(context: &Context, place: &Place, id: &unforget_claude:
     let pulled = pull_watched(&context.store, place, &kept, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
     drop(progress);
     match pulled {
-        Ok(_) => Ok(()),
+        Ok((_, false)) => Ok(()),
+        Ok((_, true)) => context.tell(&format!(
+            "note: session {id} went on here and there; the lines of both are kept, and Claude Code goes on with those that were said here (`unforget claude doctor {id} --fix` makes a session of the others)"
+        )),
         Err(Error::NotFound { .. }) if is_here => Ok(()),
         Err(Error::NotFound { .. }) => {
             Err(Failure::new(format!("session {id} is neither here nor at {}", place.address))

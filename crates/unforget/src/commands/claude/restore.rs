@@ -9,11 +9,10 @@ use unforget_claude::restore::{Extent, Restored, Wish};
 use unforget_claude::rewrite::Rewrite;
 use unforget_core::json::quote;
 
-use super::{fetch, is_alive, keeper, line, named, project};
+use super::{fetch, is_alive, keeper, line, named, project, remote_of};
 use crate::cli;
 use crate::commands::Context;
 use crate::commands::remote::{Place, wait};
-use crate::config::{self, flags::Flags};
 use crate::failure::{Outcome, Result};
 use crate::screen;
 
@@ -21,10 +20,10 @@ pub(super) fn run(context: &Context, args: &cli::Restore) -> Result<Outcome> {
     let keeper = keeper(context, &args.program)?;
     let keeper = if args.memory { keeper.with_memory() } else { keeper };
     let (folder, project) = project(args.cwd.as_deref())?;
-    let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
+    let place = remote_of(context, &args.elsewhere)?;
     let mut sessions = Vec::new();
     for name in &args.sessions {
-        let id = named(context, name)?;
+        let id = named(context, place.as_ref(), name)?;
         // One alone needs no list, however long it is.
         let used_ms = if args.sessions.len() > 1 { used_ms(context, &id) } else { 0 };
         sessions.push((used_ms, id));
@@ -34,7 +33,7 @@ pub(super) fn run(context: &Context, args: &cli::Restore) -> Result<Outcome> {
     let how = How { rewrite_paths: args.rewrite_paths, tail: args.tail };
     for (_, id) in &sessions {
         let restored = one(context, &keeper, place.as_ref(), id, &folder, &project, how)?;
-        tell(context, id, &folder, &restored)?;
+        tell(context, id, &folder, args, &restored)?;
     }
     Ok(Outcome::Done)
 }
@@ -56,7 +55,11 @@ pub(super) fn one(
     project: &unforget_claude::project::ProjectKey,
     how: How,
 ) -> Result<Restored> {
-    let is_here = context.store.medium().stat(&agent().transcript(&kept_id(id)?)).is_ok();
+    let kept = kept_id(id)?;
+    let is_here = context.store.medium().stat(&agent().transcript(&kept)).is_ok();
+    if !is_here && context.store.medium().stat(&agent().trashed(&kept)).is_ok() {
+        return Err(Error::Deleted { id: id.to_string() }.into());
+    }
     if let Some(place) = place {
         if how.tail
             && !is_here
@@ -99,7 +102,7 @@ fn used_ms(context: &Context, id: &SessionId) -> i64 {
     entry.ok().and_then(|entry| entry.row.updated_ms).unwrap_or(0)
 }
 
-fn tell(context: &Context, id: &SessionId, folder: &Path, restored: &Restored) -> Result<()> {
+fn tell(context: &Context, id: &SessionId, folder: &Path, args: &cli::Restore, restored: &Restored) -> Result<()> {
     let Restored { lines, bytes, sides, files, is_tail, .. } = restored;
     let path = restored.path.display().to_string();
     line(
@@ -126,7 +129,9 @@ fn tell(context: &Context, id: &SessionId, folder: &Path, restored: &Restored) -
         context.tell(&format!("note: left as it is: {left}"))?;
     }
     if !context.json {
-        context.tell(&format!("go on with it in {}: claude --resume {id}", folder.display()))?;
+        let config = args.program.config_dir.as_ref();
+        let config = config.map_or(String::new(), |dir| format!("CLAUDE_CONFIG_DIR={} ", dir.display()));
+        context.tell(&format!("go on with it in {}: {config}claude --resume {id}", folder.display()))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! A session that someone else has is not begun: who it is is told, and `--fork` goes on in a copy. The rule is the lease on the remote,
 //! the lock in the store, and what Claude Code itself says about who is running.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -17,15 +18,16 @@ use unforget_claude::keep::{Keeper, kept_id};
 
 use super::carrier::{Carrier, Orders, Report};
 use super::watch::speak;
-use super::{keeper, project};
+use super::{keeper, project, remote_of};
 use crate::cli;
 use crate::commands::Context;
 use crate::commands::remote::{Place, wait};
-use crate::config::{self, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
 
 mod attend;
 mod choose;
+
+pub(crate) use choose::lock;
 
 use attend::{Ended, attend};
 use choose::{Begin, choose, give_back, prepare, reserve};
@@ -50,14 +52,15 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage("no program is named").hint("unforget claude run -- claude"));
     };
-    if let Some(word) = rest.iter().find(|word| OURS.iter().any(|ours| is_option(word, ours))) {
+    let is_claude = program.to_string_lossy().contains("claude");
+    if let Some(word) = rest.iter().find(|word| is_claude && OURS.iter().any(|ours| is_option(word, ours))) {
         return Err(Failure::usage(format!("`{}` is for unforget to say", word.to_string_lossy()))
             .hint("unforget claude run --resume SESSION -- claude …, `--continue`, `--new` or `--fork`: before the two hyphens"));
     }
     let keeper = keeper(context, &args.program)?;
     let keeper = if args.memory { keeper.with_memory() } else { keeper };
     let (folder, project) = project(None)?;
-    let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
+    let place = remote_of(context, &args.elsewhere)?;
     let begin = choose(context, args, &keeper, place.as_ref(), &folder, &project)?;
     let (_lock, lease) = match &begin {
         Begin::Fork(..) => (None, None),
@@ -75,7 +78,7 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
     }
     // A copy is a session of its own, and needs no more than it was given.
     let rest_is_at = match (&begin, is_end) {
-        (Begin::Resume(_), true) => Place::find(context, &args.there, &config::load(&Flags::default())?)?,
+        (Begin::Resume(_), true) => remote_of(context, &args.elsewhere)?,
         _ => None,
     };
     let address = place.as_ref().map(|place| place.address.to_string());
@@ -114,14 +117,20 @@ pub(super) fn run(context: &Context, args: &cli::Run) -> Result<Outcome> {
 }
 
 /// Keeps what was said in a session whose rest had to be fetched first; tells what could not be kept.
-fn complete(keeper: &Keeper, place: &Place, id: &SessionId, orders: &Orders, until: Instant) -> Result<Vec<String>> {
+fn complete(
+    keeper: &Keeper,
+    place: &Place,
+    id: &SessionId,
+    orders: &Orders,
+    until: Instant,
+) -> Result<Vec<(Option<SessionId>, String)>> {
     let kept = kept_id(id)?;
     loop {
         let mut troubles = Vec::new();
         for found in keeper.config().find(id)?.sessions {
             match keeper.save(&found) {
                 Ok(_) => orders.send(kept.clone()),
-                Err(error) => troubles.push(format!("{id}: {error}")),
+                Err(error) => troubles.push((Some(id.clone()), error.to_string())),
             }
         }
         if troubles.is_empty() || Instant::now() >= until {
@@ -179,13 +188,18 @@ fn tell(
         let root = keeper.config().medium().root();
         context.tell(&format!("note: nothing of session {id} was written to {}", root.display()))?;
     }
-    for trouble in &ended.troubles {
-        context.tell(&format!("error: not all of it is kept: {trouble}"))?;
+    let mut told = BTreeSet::new();
+    for (id, trouble) in ended.troubles.iter().filter(|trouble| told.insert(*trouble)) {
+        let what = id.as_ref().map_or("this run".to_owned(), |id| format!("session {id}"));
+        context.tell(&format!("error: not all of {what} is kept: {trouble}"))?;
     }
-    for id in &ended.sessions {
+    let is_kept = |id: &&SessionId| !ended.troubles.iter().any(|(of, _)| of.as_ref().is_none_or(|of| of == *id));
+    for id in ended.sessions.iter().filter(is_kept) {
         let is_waiting = kept_id(id).ok().and_then(|id| report.lacks(&id).map(str::to_owned));
         let there = match (address, is_waiting) {
-            (Some(_), Some(why)) => format!(", not yet there: {why} (`unforget push` sends it)"),
+            (Some(address), Some(why)) => {
+                format!(", not yet there: {why} (`unforget push {id} --remote {address}` sends it)")
+            }
             (Some(address), None) => format!(", and at {address}"),
             (None, _) => String::new(),
         };

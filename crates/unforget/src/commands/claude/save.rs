@@ -10,11 +10,10 @@ use unforget_claude::place::{Found, PROJECTS, TRANSCRIPT, transcript};
 use unforget_claude::project::ProjectKey;
 use unforget_core::json;
 
-use super::{carrier, keeper, line, wanted};
+use super::{carrier, config_dir, keeper, line, must_be_there, remote_of, wanted};
 use crate::cli;
 use crate::commands::Context;
-use crate::commands::remote::{Place, wait};
-use crate::config::{self, flags::Flags};
+use crate::commands::remote::wait;
 use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
 
@@ -64,7 +63,7 @@ fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
     }
     drop(progress);
     // Everything is here before anything is asked of a remote, or of the settings.
-    if let Some(place) = Place::find(context, &args.there, &config::load(&Flags::default())?)? {
+    if let Some(place) = remote_of(context, &args.elsewhere)? {
         let ids = sessions.iter().map(|found| kept_id(&found.id)).collect::<Result<Vec<_>, _>>()?;
         for (id, error) in wait(carrier::send_all(&context.store, &place, &ids))? {
             // They are here and marked: this is no reason to fail a hook.
@@ -72,10 +71,13 @@ fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
         }
     }
     if !args.hook && !context.json {
-        let sessions = sessions.len();
+        let sessions = match sessions.len() {
+            1 => "1 session".to_owned(),
+            many => format!("{many} sessions"),
+        };
         context.tell(&match new {
-            0 => format!("{sessions} sessions of Claude Code, nothing new"),
-            new => format!("{new} of {sessions} sessions of Claude Code had something new: {lines} lines"),
+            0 => format!("{sessions} of Claude Code, nothing new"),
+            new => format!("{new} of {sessions} of Claude Code had something new: {lines} lines"),
         })?;
     }
     match failed {
@@ -85,6 +87,7 @@ fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
 }
 
 fn by_name(context: &Context, args: &cli::Save) -> Result<(Keeper, Vec<Found>)> {
+    must_be_there(&config_dir(&args.program)?)?;
     let keeper = keeper(context, &args.program)?;
     let sessions = wanted(&keeper, &args.sessions)?;
     Ok((keeper, sessions))

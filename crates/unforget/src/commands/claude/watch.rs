@@ -9,11 +9,10 @@ use unforget_claude::mirror::{Kept, Mirror};
 use unforget_claude::place::Found;
 
 use super::carrier::Carrier;
-use super::{keeper, save};
+use super::{config_dir, keeper, must_be_there, remote_of, save};
 use crate::cli;
 use crate::commands::Context;
-use crate::commands::remote::{Place, wait};
-use crate::config::{self, flags::Flags};
+use crate::commands::remote::wait;
 use crate::failure::{Failure, Outcome, Result};
 
 /// How long it takes at most until Ctrl-C is heard.
@@ -22,8 +21,9 @@ const LISTEN: Duration = Duration::from_millis(250);
 const FLUSH: Duration = Duration::from_secs(12);
 
 pub(super) fn run(context: &Context, args: &cli::Watch) -> Result<Outcome> {
+    must_be_there(&config_dir(&args.program)?)?;
     let keeper = keeper(context, &args.program)?;
-    let place = Place::find(context, &args.there, &config::load(&Flags::default())?)?;
+    let place = remote_of(context, &args.elsewhere)?;
     let carrier = match place {
         Some(place) => Some(Carrier::begin(&context.store, place, None, speak)?),
         None => None,

@@ -38,6 +38,10 @@ fn a_branch_that_resuming_would_drop_is_told_and_the_original_is_not_touched() {
     host.ok(&["claude", "restore", &copy]);
     let recalled = host.machine.resume(&copy, "[[recall]]").result;
     assert!(recalled.contains("BANANA") && recalled.contains("from the beginning"), "{recalled}");
+    let branch = found(&fixed.out).iter().find_map(|line| line["branch"].as_str().map(str::to_owned)).unwrap();
+    host.ok(&["claude", "restore", &branch]);
+    let recalled = host.machine.resume(&branch, "[[recall]]").result;
+    assert!(recalled.contains("PELICAN") && !recalled.contains("from the beginning"), "{recalled}");
 }
 
 #[test]

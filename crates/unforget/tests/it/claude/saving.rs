@@ -36,10 +36,10 @@ fn a_hook_keeps_the_session_and_the_next_saving_only_what_is_new() {
 
     one.machine.resume(&id, "and PEACH, without a hook");
     let said = one.ok(&["claude", "save"]);
-    assert!(said.err.contains("1 of 1 sessions of Claude Code had something new"), "{said:?}");
+    assert!(said.err.contains("1 of 1 session of Claude Code had something new"), "{said:?}");
     assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), "what was missing");
     let said = one.ok(&["claude", "save"]);
-    assert!(said.out.is_empty() && said.err.contains("1 sessions of Claude Code, nothing new"), "{said:?}");
+    assert!(said.out.is_empty() && said.err.contains("1 session of Claude Code, nothing new"), "{said:?}");
     // Another one is all that is new then.
     let other = session(&one, "remember PEAR");
     let said = one.ok(&["--json", "claude", "save"]);
@@ -50,8 +50,12 @@ fn a_hook_keeps_the_session_and_the_next_saving_only_what_is_new() {
     // A remote that is not there keeps nothing from being kept here.
     one.machine.resume(&other, "and QUINCE");
     let nowhere = format!("file://{}", world.path("not-mounted").display());
-    let said = one.run(&["claude", "save", "--remote", &nowhere]);
-    assert!(said.code == 1 && said.err.contains("there is no directory"), "{said:?}");
+    let said = one.ok(&["claude", "save", "--remote", &nowhere]);
+    assert!(said.err.contains("there is no directory") && said.err.contains("kept here, not yet at"), "{said:?}");
+    assert!(one.waiting() > 0, "it is marked, and sent when the place is there");
+    std::fs::create_dir(world.path("not-mounted")).unwrap();
+    one.ok(&["push", "--remote", &nowhere]);
+    assert_eq!(one.waiting(), 0);
     assert_same_lines(one.kept(&other).as_bytes(), &one.transcript(&other), "it is kept here");
 }
 

@@ -38,7 +38,8 @@ pub(super) struct Ended {
     pub(super) deadline: Option<Instant>,
     /// The sessions that were written.
     pub(super) sessions: BTreeSet<SessionId>,
-    pub(super) troubles: Vec<String>,
+    /// What could not be kept, by the session that it is about; of none, everything.
+    pub(super) troubles: Vec<(Option<SessionId>, String)>,
 }
 
 /// Runs the program, and keeps what it writes while it runs.
@@ -156,7 +157,7 @@ fn descends(pid: u32, from: u32) -> bool {
 #[derive(Default)]
 struct WasKept {
     sessions: BTreeSet<SessionId>,
-    troubles: Vec<String>,
+    troubles: Vec<(Option<SessionId>, String)>,
 }
 
 /// Keeps what the program writes until it is over, and then what is left.
@@ -177,11 +178,13 @@ fn keep(mut mirror: Mirror, mine: &Mine, orders: Option<&Orders>, is_over: &Atom
                                 orders.send(id);
                             }
                         }
-                        (Err(error), _) | (_, Err(error)) => was.troubles.push(format!("{}: {error}", kept.found.id)),
+                        (Err(error), _) | (_, Err(error)) => {
+                            was.troubles.push((Some(kept.found.id), error.to_string()));
+                        }
                     }
                 }
             }
-            Err(error) => was.troubles.push(error.to_string()),
+            Err(error) => was.troubles.push((None, error.to_string())),
         }
         if is_last {
             return was;

@@ -60,7 +60,7 @@ pub(super) fn choose(
     project: &ProjectKey,
 ) -> Result<Begin> {
     let from = match (&args.resume, args.resume_last) {
-        (Some(name), _) => Some(named(context, name)?),
+        (Some(name), _) => Some(named(context, place, name)?),
         (None, true) => last(context, keeper, place, folder, project)?,
         (None, false) => None,
     };
@@ -154,7 +154,7 @@ fn taken(id: &SessionId, by: &str) -> Failure {
 }
 
 /// The lock of a session on this machine; it ends with this program.
-fn lock(context: &Context, id: &SessionId) -> Result<Box<dyn Handle>> {
+pub(crate) fn lock(context: &Context, id: &SessionId) -> Result<Box<dyn Handle>> {
     let medium = context.store.medium();
     let path = PathBuf::from("copies").join(format!("{id}.run"));
     medium.create_dir(parent(&path))?;
