@@ -44,6 +44,8 @@ pub struct Change {
     pub folders: usize,
     /// Whether the change is known to have been made, and not only announced.
     pub is_settled: bool,
+    /// Whether it is part of a restore. No result says of those that they were made.
+    pub is_restore: bool,
 }
 
 /// The changes of one file, in the order in which they were written.
@@ -68,7 +70,9 @@ impl Changes {
         };
         let (change, next) = (&self.0[last], self.0.get(last + 1));
         // A change that a crash prevented: the next one found the file as it had been.
-        let prevented = !change.is_settled && next.is_some_and(|next| next.before == change.before);
+        // Of a restore that cannot be told from one that was made and undone by hand, and what it was meant to be counts.
+        let is_open = !change.is_settled && !change.is_restore;
+        let prevented = is_open && next.is_some_and(|next| next.before == change.before);
         if prevented { change.before.clone() } else { change.after.clone() }
     }
 
@@ -151,6 +155,7 @@ impl Files {
             mode: text("mode").and_then(|mode| u32::from_str_radix(&mode, 8).ok()),
             folders: usize::try_from(folders).unwrap_or(usize::MAX),
             is_settled: false,
+            is_restore: text("by").as_deref() == Some("restore"),
         };
         // Restored in another folder: from here on the files there have the history of those.
         let moved = text("from").filter(|_| !self.roots.contains_key(&root));

@@ -91,6 +91,22 @@ async fn play(steps: Vec<Step>) {
     }
 }
 
+#[tokio::test]
+async fn a_file_that_was_restored_and_then_deleted_by_hand_is_still_known_at_that_point() {
+    let mut work = Work::new();
+    work.write("b", "text 0\n");
+    let beginning = work.head();
+    work.tool("write_file", json!({"path": "d", "content": "text 1\n"})).await;
+    let written = work.head();
+    work.restore(beginning, Conflicts::Overwrite);
+    work.restore(written, Conflicts::Overwrite);
+    let restored = work.head();
+    std::fs::remove_file(work.path("d")).unwrap();
+    work.restore(beginning, Conflicts::Overwrite);
+    work.restore(restored, Conflicts::Overwrite);
+    assert_eq!(work.read("d"), "text 1\n");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
