@@ -229,12 +229,12 @@ fn where_its_own_directory_is_named_that_is_known_too() {
         "a",
         None,
         &format!(
-            "Output too large. Full output saved to: /root/.claude/projects/-home-ada-app/{ID}/tool-results/x.txt"
+            "Output too large. Full output saved to: /home/ada/.claude/projects/-home-ada-app/{ID}/tool-results/x.txt"
         ),
     ));
     scene.save().unwrap();
     let worked = scene.keeper.worked_in(&id()).unwrap();
-    assert_eq!(worked.config_dir.as_deref(), Some("/root/.claude"));
+    assert_eq!(worked.config_dir.as_deref(), Some("/home/ada/.claude"));
 }
 
 #[test]

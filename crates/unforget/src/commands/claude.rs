@@ -200,21 +200,10 @@ impl From<unforget_claude::Error> for Failure {
 }
 
 /// A new name for a session.
-fn new_id() -> SessionId {
+fn new_id() -> Result<SessionId> {
     // Any UUID will do; one that is made of the time sorts by it.
     let text = stamp::Source::new_id(&stamp::System, i64::MAX).to_string();
-    SessionId::parse(&text).unwrap_or_else(|| unreachable_id(&text))
-}
-
-fn unreachable_id(text: &str) -> SessionId {
-    // A UUID's text is always a session's id; this keeps the compiler, not the user, from having to know.
-    let digest = unforget_core::encode::sha256_hex(text.as_bytes());
-    let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
-    let uuid = format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32));
-    match SessionId::parse(&uuid) {
-        Some(id) => id,
-        None => unreachable_id(&uuid),
-    }
+    SessionId::parse(&text).ok_or_else(|| Failure::new(format!("`{text}` is no name for a session of Claude Code")))
 }
 
 /// Prints a line for a machine, or for a person.

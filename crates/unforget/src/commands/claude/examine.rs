@@ -139,7 +139,7 @@ fn up_to(bytes: &[u8], line: u64) -> &[u8] {
 
 /// Keeps a repaired copy under a new id, with what belongs to the session.
 fn write_copy(context: &Context, original: &SessionId, session: &Session, lines: &[u8]) -> Result<SessionId> {
-    let (dir, id, store) = (agent(), new_id(), &context.store);
+    let (dir, id, store) = (agent(), new_id()?, &context.store);
     let (from, to) = (kept_id(original)?, kept_id(&id)?);
     for name in session.sides.iter().filter(|name| !name.starts_with(FILES)) {
         let side = LogReader::open(store.medium().as_ref(), &dir.side(&from, name))?;
@@ -154,7 +154,7 @@ fn write_copy(context: &Context, original: &SessionId, session: &Session, lines:
         store.keep_files(&dir, &to, &[note])?;
     }
     let now = stamp::rfc3339(store.source().now_ms());
-    let mut new_uuid = || new_id().to_string();
+    let mut new_uuid = || stamp::Source::new_id(&stamp::System, i64::MAX).to_string();
     let lines = repair(lines, &mut Stamp { session: &id, new_uuid: &mut new_uuid, now: &now });
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     store.begin_foreign(&dir, &to, |out| out.write_all(text.as_bytes()))?;

@@ -1,5 +1,6 @@
 //! `claude watch`: everything that Claude Code writes, until Ctrl-C.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,37 +36,36 @@ pub(super) fn run(context: &Context, args: &cli::Watch) -> Result<Outcome> {
     let is_wanted =
         move |found: &Found| kept_id(&found.id).is_ok_and(|id| store.medium().stat(&agent().trashed(&id)).is_err());
     context.tell(&format!("watching {} (Ctrl-C ends it)", keeper.config().medium().root().display()))?;
-    let mut told: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
-    let mut kept = mirror.sweep(&is_wanted)?;
+    let mut troubles = Troubles::default();
+    let mut is_first = true;
     loop {
-        for Kept { found, outcome } in kept {
-            match outcome {
-                Ok(saved) if saved.is_empty() => {}
-                Ok(saved) => {
-                    save::tell(context, &found, &saved)?;
-                    if let Some(carrier) = &carrier {
-                        carrier.orders().send(kept_id(&found.id)?);
-                    }
-                }
-                // Each trouble is told once; it is tried again all the while.
-                Err(error) => {
-                    let text = error.to_string();
-                    if told.insert(found.id.to_string(), text.clone()).is_none_or(|before| before != text) {
-                        Failure::from(error).of(found.id.as_str()).tell()?;
+        // Everything at the beginning and at the end; in between what the system tells of.
+        let is_last = is_over.load(Ordering::Relaxed);
+        let looked = if is_first || is_last { mirror.sweep(&is_wanted) } else { mirror.turn(LISTEN, &is_wanted) };
+        is_first = false;
+        match looked {
+            Ok(kept) => {
+                for Kept { found, outcome } in kept {
+                    match outcome {
+                        Ok(saved) if saved.is_empty() => {}
+                        Ok(saved) => {
+                            save::tell(context, &found, &saved)?;
+                            if let Some(carrier) = &carrier {
+                                carrier.orders().send(kept_id(&found.id)?);
+                            }
+                        }
+                        Err(error) => troubles.tell(found.id.as_str(), error)?,
                     }
                 }
             }
+            // It may be there again the next time.
+            Err(error) => {
+                troubles.tell("watching", error)?;
+                std::thread::sleep(LISTEN);
+            }
         }
-        if is_over.load(Ordering::Relaxed) {
+        if is_last {
             break;
-        }
-        kept = mirror.turn(LISTEN, &is_wanted)?;
-    }
-    for Kept { found, outcome } in mirror.sweep(&is_wanted)? {
-        if outcome.is_ok_and(|saved| !saved.is_empty())
-            && let Some(carrier) = &carrier
-        {
-            carrier.orders().send(kept_id(&found.id)?);
         }
     }
     if let Some(carrier) = carrier {
@@ -78,6 +78,20 @@ pub(super) fn run(context: &Context, args: &cli::Watch) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Done)
+}
+
+/// What went wrong with whom: each trouble is told once, and what it is about is tried again all the while.
+#[derive(Default)]
+struct Troubles(BTreeMap<String, String>);
+
+impl Troubles {
+    fn tell(&mut self, about: &str, error: unforget_claude::Error) -> Result<()> {
+        let text = error.to_string();
+        if self.0.insert(about.to_owned(), text.clone()).is_none_or(|before| before != text) {
+            Failure::from(error).of(about).tell()?;
+        }
+        Ok(())
+    }
 }
 
 /// Says something beside what a program prints.

@@ -65,7 +65,7 @@ pub(super) fn choose(
         (None, false) => None,
     };
     match from {
-        Some(id) if args.fork => Ok(Begin::Fork(id, new_id())),
+        Some(id) if args.fork => Ok(Begin::Fork(id, new_id()?)),
         Some(id) => Ok(Begin::Resume(id)),
         None if args.fork => {
             Err(Failure::usage("there is nothing to fork").hint("`--fork` goes with `--resume` or `--continue`"))
@@ -74,7 +74,7 @@ pub(super) fn choose(
             if args.resume_last {
                 context.tell("no session of this folder yet; a new one begins")?;
             }
-            Ok(Begin::New(new_id()))
+            Ok(Begin::New(new_id()?))
         }
     }
 }
