@@ -1,0 +1,71 @@
+// Where the page is, behind the `#` of its address: that part never reaches a server or its logs. It names sessions and records, never a token.
+import { signal } from "@preact/signals";
+
+export type Panel = "tree" | "context" | "about" | "compare";
+
+export interface Route {
+  view: "sessions" | "session" | "usage" | "new";
+  id?: string;
+  /** A record to show. */
+  n?: number;
+  /** The step whose way is looked at, if it is not the head. */
+  at?: number;
+  panel?: Panel;
+  /** What `at` is compared with. */
+  with?: number;
+}
+
+const number = (text: string | null): number | undefined => (text !== null && /^\d{1,15}$/.test(text) ? Number(text) : undefined);
+const panels: readonly string[] = ["tree", "context", "about", "compare"];
+
+const parse = (hash: string): Route => {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const parts = path.split("/").filter(Boolean);
+  const asked = new URLSearchParams(query);
+  if (parts[0] === "usage") return { view: "usage" };
+  if (parts[0] === "new") return { view: "new" };
+  if (parts[0] === "s" && parts[1]) {
+    const route: Route = { view: "session", id: decodeURIComponent(parts[1]) };
+    const [n, at, other, panel] = [number(asked.get("n")), number(asked.get("at")), number(asked.get("with")), asked.get("panel")];
+    if (n !== undefined) route.n = n;
+    if (at !== undefined) route.at = at;
+    if (other !== undefined) route.with = other;
+    if (panel !== null && panels.includes(panel)) route.panel = panel as Panel;
+    return route;
+  }
+  return { view: "sessions" };
+};
+
+export const href = (route: Route): string => {
+  if (route.view !== "session") return route.view === "sessions" ? "#/" : `#/${route.view}`;
+  const asked = new URLSearchParams();
+  if (route.n !== undefined) asked.set("n", String(route.n));
+  if (route.at !== undefined) asked.set("at", String(route.at));
+  if (route.with !== undefined) asked.set("with", String(route.with));
+  if (route.panel) asked.set("panel", route.panel);
+  const query = asked.toString();
+  return `#/s/${encodeURIComponent(route.id ?? "")}${query ? `?${query}` : ""}`;
+};
+
+const read = (): Route => {
+  try {
+    return parse(location.hash);
+  } catch {
+    return { view: "sessions" };
+  }
+};
+
+export const route = signal<Route>(read());
+addEventListener("hashchange", () => {
+  route.value = read();
+});
+
+export const go = (to: Route, how: "push" | "replace" = "push"): void => {
+  const address = href(to);
+  if (how === "replace") history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  route.value = to;
+};
+addEventListener("popstate", () => {
+  route.value = read();
+});
