@@ -1,0 +1,352 @@
+"""The store as a child process, shared by everything in this process that asks for the same one.
+
+One thread writes, one reads, so that any number of threads and event loops can ask at once and be answered in any order. If the child dies, it is started
+again by the next request or by those that were not answered; these are sent again, in their order. That is safe for all operations but the appending
+of entries without a uuid, for which `_repeat` finds out what has arrived.
+
+A process that is forked from this one starts a child of its own; what was asked before belongs to the parent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import re
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any
+
+from ._child import Child, logger
+from ._json import decode
+from ._program import Program
+from ._repeat import Acknowledged, all_stored, name_of, remaining
+from ._request import Request
+from ._transport import Transport, request_body
+from .errors import ProgramMissing, TryAgain, UnforgetError, error_of
+
+PROTOCOL = 1
+# How often a request is sent at the most, and how often a process may be started in vain.
+_SENDS = 8
+_STARTS = 4
+_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 0.5
+_HELLO_SECONDS = 30.0
+# Longer than the store tries to reach a remote at its end.
+_CLOSE_SECONDS = 20.0
+
+
+class _Ended(Exception):
+    """The child died."""
+
+
+class Pipe(Transport):
+    """A store behind a child process. Use `Pipe.shared`, which knows what there is already."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._users = 0
+        self._begin()
+        _all.add(self)
+
+    @classmethod
+    def shared(cls, program: Program) -> Pipe:
+        """The one pipe to this store; each caller has to close it once."""
+        with _registry_lock:
+            pipe = _registry.get(program)
+            if pipe is None:
+                pipe = _registry[program] = cls(program)
+            pipe._users += 1
+            return pipe
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._numbers = itertools.count(1)
+        self._queue: deque[Request] = deque()
+        self._sent: dict[int, Request] = {}
+        # Questions of this class's own, which are not repeated if the child dies.
+        self._asides: dict[int, Future[Any]] = {}
+        self._acknowledged = Acknowledged()
+        self._child: Child | None = None
+        self._writer: threading.Thread | None = None
+        self._is_closing = False
+        self._failures = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the child process, if one runs."""
+        child = self._child
+        return None if child is None or child.ended.is_set() else child.pid
+
+    def submit(self, op: str, members: Mapping[str, Any]) -> Future[Any]:
+        request = Request(op, members)
+        with self._changed:
+            if self._is_closing:
+                raise UnforgetError("this store was closed", "closed")
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write, name="unforget-requests", daemon=True)
+                self._writer.start()
+            self._queue.append(request)
+            self._changed.notify_all()
+        return request.future
+
+    def close(self) -> None:
+        with _registry_lock:
+            self._users -= 1
+            if self._users > 0:
+                return
+            if _registry.get(self.program) is self:
+                del _registry[self.program]
+        self._end()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+            writer = self._writer
+        if writer is None:
+            return
+        writer.join(_CLOSE_SECONDS)
+        if writer.is_alive() and self._child is not None:
+            self._child.kill()
+            writer.join(_CLOSE_SECONDS)
+
+    # The thread that writes.
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work)
+                if self._is_closing and not self._queue and not self._sent:
+                    break
+            try:
+                child = self._ready()
+                with self._changed:
+                    request = self._queue.popleft() if self._queue else None
+                if request is not None and request.future.set_running_or_notify_cancel():
+                    self._send(child, request)
+            except _Ended:
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for it
+                self._give_up(error)
+        if self._child is not None:
+            self._child.finish(_CLOSE_SECONDS)
+            self._child = None
+
+    def _has_work(self) -> bool:
+        if self._queue:
+            return True
+        if self._sent:
+            return self._child is None or self._child.ended.is_set()
+        return self._is_closing
+
+    def _send(self, child: Child, request: Request, number: int | None = None) -> None:
+        number = next(self._numbers) if number is None else number
+        try:
+            request.prepare()
+            line = request.line(number)
+        except Exception as error:  # noqa: BLE001 - what cannot be written is the caller's to know
+            request.fail(error)
+            return
+        request.sends += 1
+        with self._changed:
+            self._sent[number] = request
+        try:
+            child.send(line)
+        except OSError:
+            child.ended.wait()
+            raise _Ended from None
+
+    def _ready(self) -> Child:
+        """The child; if it died, another one, which has been told again what was not answered."""
+        child = self._child
+        if child is not None:
+            if not child.ended.is_set():
+                return child
+            logger.warning("the store's process ended; it is started again")
+            child.finish(0)
+            self._child = None
+        child = self._start()
+        self._child = child
+        self._repeat(child)
+        return child
+
+    def _start(self) -> Child:
+        if self._failures:
+            time.sleep(min(_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS))
+        self._failures += 1
+        child = Child(self.program, self._take_line, self._take_end)
+        try:
+            hello = self._aside(child, "hello", {"protocol": PROTOCOL}, _HELLO_SECONDS)
+        except _Ended:
+            status = child.finish(1)
+            message = (
+                f"{self.program.binary} ended with {status} instead of saying hello: {child.words() or 'no words'}"
+            )
+            if status == 2:
+                raise ProgramMissing(f"{message}; it may be of another version", "program") from None
+            if self._failures >= _STARTS:
+                raise error_of("unavailable", message) from None
+            return self._start()
+        except BaseException:
+            child.kill()
+            child.finish(1)
+            raise
+        if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
+            child.finish(1)
+            raise ProgramMissing(
+                f"{self.program.binary} speaks another version of the protocol: {hello}; this package speaks {PROTOCOL}",
+                "program",
+            )
+        return child
+
+    def _repeat(self, child: Child) -> None:
+        with self._changed:
+            unanswered = dict(self._sent)
+        for number, request in list(unanswered.items()):
+            if request.sends >= _SENDS:
+                with self._changed:
+                    self._sent.pop(number, None)
+                del unanswered[number]
+                request.fail(error_of("unavailable", f"the store's process ended {_SENDS} times while it did this"))
+        uncertain: dict[str, list[Request]] = {}
+        for request in unanswered.values():
+            if request.op == "append":
+                uncertain.setdefault(name_of(request.members.get("key")), []).append(request)
+        for name, requests in uncertain.items():
+            if not any(request.is_uncertain() for request in requests):
+                continue
+            try:
+                key = requests[0].members["key"]
+                stored = all_stored(lambda cursor: self._aside(child, "read", {"key": key, "cursor": cursor}))  # noqa: B023
+            except UnforgetError as error:
+                with self._changed:
+                    lost = [number for number, request in self._sent.items() if request in requests]
+                    for number in lost:
+                        del self._sent[number]
+                        unanswered.pop(number).fail(error)
+                continue
+            batches = [request.lines or [] for request in requests]
+            for request, lines in zip(requests, remaining(stored, batches, self._acknowledged.of(name))):
+                request.rest = lines
+        for number, request in unanswered.items():
+            self._send(child, request, number)
+
+    def _aside(self, child: Child, op: str, members: Mapping[str, Any], seconds: float | None = None) -> Any:
+        """Asks something in the middle of something else."""
+        future: Future[Any] = Future()
+        number = next(self._numbers)
+        with self._changed:
+            if child.ended.is_set():
+                raise _Ended
+            self._asides[number] = future
+        try:
+            child.send(request_body({"id": number, "op": op, **members}) + b"\n")
+        except OSError:
+            child.ended.wait()
+        try:
+            return future.result(seconds)
+        except FutureTimeout:
+            raise TryAgain(f"{self.program.binary} did not answer in {seconds} seconds", "timeout") from None
+        finally:
+            with self._changed:
+                self._asides.pop(number, None)
+
+    def _give_up(self, error: Exception) -> None:
+        self._failures = 0
+        with self._changed:
+            requests = [*self._sent.values(), *self._queue]
+            self._sent.clear()
+            self._queue.clear()
+            self._changed.notify_all()
+        for request in requests:
+            request.fail(error)
+
+    # The thread that reads.
+
+    def _take_line(self, child: Child, line: bytes) -> None:
+        try:
+            answer = decode(line)
+            number = answer["id"]
+        except RecursionError:
+            # Only whoever asked for it cannot have it: the id stands first.
+            found = re.match(rb'\{"id":(\d+),', line)
+            number = int(found[1]) if found else None
+            answer = {"err": "an entry is nested deeper than Python reads", "code": "too_large"}
+        except (ValueError, TypeError, KeyError):
+            logger.error("the store's process said something that is no answer: %.200r", line)
+            return
+        with self._changed:
+            aside = self._asides.get(number)
+            request = None if aside is not None else self._sent.pop(number, None)
+            if request is not None:
+                self._failures = 0
+                self._remember(request, answer)
+                if self._is_closing and not self._sent:
+                    self._changed.notify_all()
+        future = aside if aside is not None else request.future if request is not None else None
+        if future is None:
+            return
+        try:
+            if "err" in answer:
+                future.set_exception(error_of(answer.get("code", "internal"), answer["err"]))
+            else:
+                future.set_result(answer.get("ok"))
+        except InvalidStateError:
+            pass
+
+    def _remember(self, request: Request, answer: Mapping[str, Any]) -> None:
+        name = name_of(request.members.get("key"))
+        if request.op == "delete":
+            self._acknowledged.forget(name)
+        elif request.lines is not None and "err" not in answer:
+            self._acknowledged.add(name, request.lines)
+
+    def _take_end(self, child: Child) -> None:
+        with self._changed:
+            child.ended.set()
+            asides = list(self._asides.values())
+            self._changed.notify_all()
+        for future in asides:
+            try:
+                future.set_exception(_Ended())
+            except InvalidStateError:
+                pass
+
+    def _after_fork(self) -> None:
+        if self._child is not None:
+            self._child.abandon()
+            _inherited.append(self._child)
+        self._begin()
+
+
+_registry: dict[Program, Pipe] = {}
+_registry_lock = threading.Lock()
+_all: weakref.WeakSet[Pipe] = weakref.WeakSet()
+# Children of the process that this one was forked from; kept, because letting them go would close what is not theirs any more.
+_inherited: list[Child] = []
+
+
+@atexit.register
+def _close_all() -> None:
+    with _registry_lock:
+        pipes = list(_registry.values())
+        _registry.clear()
+    for pipe in pipes:
+        pipe._end()
+
+
+def _after_fork_in_child() -> None:
+    global _registry_lock
+    _registry_lock = threading.Lock()
+    for pipe in list(_all):
+        pipe._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

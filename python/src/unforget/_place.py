@@ -1,0 +1,93 @@
+"""Where a store is: a home on this machine, a remote behind it, or a server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from ._http import Server
+from ._pipe import Pipe
+from ._program import Program, find
+from ._transport import Transport
+from .errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Ack = Literal["disk", "remote"]
+Folder = str | os.PathLike[str]
+
+
+def open_place(
+    home: Folder | None,
+    remote: str | None,
+    url: str | None,
+    token: str | None,
+    tenant: str | None,
+    ack: Ack | None,
+    binary: Folder | None,
+) -> Transport:
+    """Opens the way to a store."""
+    if url is not None:
+        others = {"home": home, "remote": remote, "tenant": tenant, "ack": ack, "binary": binary}
+        wrong = [name for name, value in others.items() if value is not None]
+        if wrong:
+            raise InvalidRequest(f"url= is a server, which decides {', '.join(wrong)} by itself", "invalid")
+        return Server(url, token)
+    if token is not None:
+        raise InvalidRequest("token= is for a server: it needs url=", "invalid")
+    if ack not in (None, "disk", "remote"):
+        raise InvalidRequest("ack= is 'disk' or 'remote'", "invalid")
+    if ack == "remote" and remote is None and "UNFORGET_REMOTE" not in os.environ:
+        raise InvalidRequest("ack='remote' needs a remote", "invalid")
+    folder = None if home is None else os.path.abspath(os.path.expanduser(os.fspath(home)))
+    return Pipe.shared(Program(find(binary), folder, remote, tenant, ack))
+
+
+class Connected:
+    """Something that asks a store, and is closed when it is not needed any more.
+
+    Closing waits until everything that was asked is answered. What is not closed is closed at the end of the program.
+    """
+
+    def __init__(
+        self,
+        *,
+        home: Folder | None = None,
+        remote: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        tenant: str | None = None,
+        ack: Ack | None = None,
+        binary: Folder | None = None,
+    ) -> None:
+        self._transport = open_place(home, remote, url, token, tenant, ack, binary)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Closes it; a second time nothing happens."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._transport.close()
+
+    async def aclose(self) -> None:
+        """Closes it without holding up the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

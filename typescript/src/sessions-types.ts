@@ -1,0 +1,106 @@
+/**
+ * What the conversations of the program itself look like. Names and meaning are those of the server's interface.
+ */
+
+/** Which session: by its id, or by its key. */
+export type SessionReference =
+  | { readonly sessionId: string; readonly key?: undefined }
+  | { readonly key: string; readonly sessionId?: undefined };
+
+/** A point in time: a `Date`, or a text such as `2026-01-31T12:00:00Z`. */
+export type Moment = Date | string;
+
+/** Which sessions, and in which order. */
+export interface ListOptions {
+  /** How many are fetched at a time. */
+  readonly limit?: number | undefined;
+  readonly sort?: 'updated' | 'created' | 'title' | 'turns' | 'tokens' | 'bytes' | undefined;
+  readonly agent?: string | undefined;
+  readonly channel?: string | undefined;
+  readonly peer?: string | undefined;
+  readonly key?: string | undefined;
+  readonly label?: string | undefined;
+  readonly state?: 'ok' | 'live' | 'damaged' | 'missing' | 'mismatch' | 'unreadable' | 'deleted' | undefined;
+  readonly since?: Moment | undefined;
+  readonly until?: Moment | undefined;
+  /** Part of the title or label. */
+  readonly q?: string | undefined;
+  /** Those in the trash instead. */
+  readonly deleted?: boolean | undefined;
+}
+
+/** Where to search. */
+export interface SearchOptions {
+  readonly limit?: number | undefined;
+  readonly agent?: string | undefined;
+  readonly channel?: string | undefined;
+  readonly peer?: string | undefined;
+  /** A pattern on keys: `main:cli:*`. */
+  readonly key?: string | undefined;
+  /** One or several, with commas between them: `user,assistant`. */
+  readonly role?: string | undefined;
+  readonly tool?: string | undefined;
+  readonly since?: Moment | undefined;
+  readonly until?: Moment | undefined;
+  /** Whether the trash is searched, too. */
+  readonly trash?: boolean | undefined;
+}
+
+/** A session. */
+export interface SessionDescription {
+  readonly id: string;
+  readonly key: string | null;
+  readonly label: string | null;
+  readonly title: string | null;
+  readonly created: string | null;
+  readonly updated: string | null;
+  readonly turns: number;
+  readonly records: number;
+  readonly tokens: number;
+  readonly model: string | null;
+  readonly bytes: number;
+  readonly state: string;
+  readonly [member: string]: unknown;
+}
+
+/** Something that was said. */
+export interface Hit {
+  readonly session: string;
+  readonly key: string | null;
+  readonly title: string | null;
+  readonly n: number;
+  readonly at: string | null;
+  readonly role: string;
+  readonly tool: string | null;
+  readonly snippet: string;
+  /** What of the snippet matched: from and to, in bytes of UTF-8. */
+  readonly marks: readonly (readonly [number, number])[];
+  readonly [member: string]: unknown;
+}
+
+/** What a search found, the best first. */
+export interface Found {
+  readonly hits: readonly Hit[];
+  readonly more: boolean;
+  /** Transcripts that could not be read. */
+  readonly unreadable: number;
+}
+
+/** A message in the form of the Messages API; results of tools are blocks of a message of the user. */
+export interface Message {
+  readonly role: 'user' | 'assistant';
+  readonly content: string | readonly object[];
+}
+
+/** A conversation as it would be sent to a model. */
+export interface History {
+  readonly sessionId: string;
+  readonly messages: readonly Message[];
+  readonly system: unknown;
+  readonly tools: unknown;
+  readonly model: string | null;
+  /** What had to be put right so that a model accepts it. */
+  readonly repairs: readonly unknown[];
+  /** What of it could not be read. */
+  readonly damage: readonly unknown[];
+}

@@ -1,0 +1,26 @@
+/**
+ * A real server, `unforget serve`.
+ */
+
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+import { PROGRAM } from './scene.js';
+
+/** Starts a server that serves a home to whoever is on this machine. */
+export async function startServer(home: string, atEnd: (ending: () => unknown) => void): Promise<string> {
+  const child = spawn(PROGRAM, ['--json', '--home', home, 'serve', '--listen', '127.0.0.1:0', '--no-tokens', '--no-remote'], {
+    env: { ...process.env, ANTHROPIC_API_KEY: 'sk-ant-offline' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const over = new Promise<void>((resolve) => child.on('close', () => resolve()));
+  atEnd(async () => {
+    child.kill('SIGTERM');
+    await over;
+  });
+  for await (const line of createInterface({ input: child.stdout })) {
+    child.stdout.resume();
+    return (JSON.parse(line) as { listening: string }).listening;
+  }
+  throw new Error('the server did not start');
+}
