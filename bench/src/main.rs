@@ -9,6 +9,8 @@
 //! cargo xtask bench peers                     10,000 sessions of 100 MB, 100,000 records: some minutes
 //! cargo xtask bench peers --full              100,000 sessions of 1 GB: an hour, and 20 GB of disk
 //! cargo xtask bench peers --only W3,W4        some of the workloads
+//! cargo xtask load                            a thousand sessions at a server ([`load`])
+//! cargo xtask fleet                           three servers, one of them killed again and again ([`fleet`])
 //! ```
 //!
 //! Nothing here is a test, and nothing of it is shipped. What is measured and what is not comparable: `bench/README.md`.
@@ -25,7 +27,9 @@ use std::process::ExitCode;
 mod bare;
 mod contestant;
 mod data;
+mod fleet;
 mod install;
+mod load;
 mod options;
 mod ours;
 mod program;
@@ -54,6 +58,12 @@ fn run(arguments: Vec<String>) -> Result {
             "bare" => serve::serve(&mut bare::Bare::new(&rest)?),
             other => Err(format!("no contestant `{other}`")),
         };
+    }
+    match arguments.split_first() {
+        Some((first, rest)) if first == "load" => return load::run(rest),
+        Some((first, rest)) if first == "fleet" => return fleet::run(rest),
+        Some((first, [api])) if first == load::BARE => return unforget_testkit::serving::bare::serve(api),
+        _ => {}
     }
     let Some(options) = options::Options::parse(&arguments)? else { return Ok(()) };
     let peers = install::peers(&options.folder)?;

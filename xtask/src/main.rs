@@ -1,5 +1,5 @@
 //! Automation: `cargo xtask test` sets up what the tests need and runs all of them; `cargo xtask ci` is what must pass
-//! before a change lands; `cargo xtask powerloss` pulls the plug on real file systems; `cargo xtask claude-fixtures`
+//! before a change lands; `cargo xtask web` builds the page; `cargo xtask load` and `cargo xtask fleet` drive real servers; `cargo xtask powerloss` pulls the plug on real file systems; `cargo xtask claude-fixtures`
 //! records sessions of the real Claude CLI.
 //!
 //! Everything runs on a machine with nothing but a Rust toolchain; what else is needed is installed by name.
@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 mod claude;
+mod packages;
 mod powerloss;
+mod web;
 
 type Result<T = ()> = std::result::Result<T, String>;
 
@@ -28,6 +30,13 @@ cargo xtask COMMAND
   ci          lint and test
   bench       measure against the bare hardware, as ratios in one run
   bench peers measure against other programs' session stores (`bench peers --help`, bench/README.md)
+  bench page  measure the page in a real browser, as ratios in one run
+  web         build the page into web/dist, which is checked in; with --check, see whether it is there
+  screenshots take the pictures of docs/page anew
+  load [--sessions N] [--seconds N] [--rate N]
+              many WebSocket sessions at a server, beside one that keeps nothing; then kill -9 in the middle
+  fleet [--seconds N] [--sessions N] [--seed N]
+              three servers on one PostgreSQL, one of them killed every few seconds; nothing acknowledged may be missing
   powerloss   pull the plug on real ext4 and xfs file systems (root, Linux)
   claude-fixtures [SCENARIO…]
               let the real Claude CLI write the sessions that the tests read
@@ -40,7 +49,12 @@ fn main() -> ExitCode {
         Some("lint") => lint(),
         Some("ci") => lint().and_then(|()| test()),
         Some("bench") if arguments.get(1).is_some_and(|what| what == "peers") => bench_peers(&arguments[2..]),
+        Some("bench") if arguments.get(1).is_some_and(|what| what == "page") => web::bench(&arguments[2..]),
         Some("bench") => bench(),
+        Some("web") => web::page(&arguments[1..]),
+        Some("screenshots") => web::screenshots(),
+        Some("load") => serving(&arguments),
+        Some("fleet") => servers().and_then(|()| serving(&arguments)),
         Some("claude-fixtures") => claude::fixtures(&arguments[1..]),
         Some("powerloss") => powerloss::pull_the_plug(&workspace()),
         Some("help" | "--help" | "-h") | None => {
@@ -77,11 +91,33 @@ fn boto3() -> Result {
     run(Command::new("python3").args(["-m", "pip", "install", "--quiet", "--target"]).arg(place).arg("boto3==1.44.0"))
 }
 
+/// Clients that others wrote, which the server is tried with. The versions are also what `crates/unforget-server/tests/it/clients.rs` installs.
+fn clients() -> Result {
+    for (name, package) in [("schemathesis", "schemathesis==4.32.5"), ("websockets", "websockets==17.4")] {
+        let tools = workspace().join("target/tools");
+        let (place, half) = (tools.join(name), tools.join(format!("{name}.half")));
+        if place.exists() {
+            continue;
+        }
+        let mut install = Command::new("python3");
+        let quiet = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--upgrade"];
+        install.args(["-m", "pip", "install"]).args(quiet).arg("--target");
+        run(install.arg(&half).arg(package))?;
+        std::fs::rename(&half, &place).map_err(|error| format!("{}: {error}", place.display()))?;
+    }
+    Ok(())
+}
+
 fn test() -> Result {
     servers()?;
     moto()?;
     boto3()?;
+    clients()?;
     claude::install();
+    packages::install();
+    web::install();
+    // Stand-ins that programs of other languages start.
+    cargo(&["build", "--workspace", "--all-features", "--bins"])?;
     let counts = counted(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
     // Pulling the plug takes loop devices and root; where a machine has neither, the simulated power cuts have to do.
     match powerloss::possible() {
@@ -149,6 +185,12 @@ fn bench_peers(options: &[String]) -> Result {
     run(Command::new(workspace().join("target/release/unforget-bench")).args(options))
 }
 
+/// A real server with many clients, as it is shipped.
+fn serving(arguments: &[String]) -> Result {
+    cargo(&["build", "--release", "--package", "unforget", "--package", "unforget-bench"])?;
+    run(Command::new(workspace().join("target/release/unforget-bench")).args(arguments))
+}
+
 /// Runs tests, passes their output on, and adds up how many passed and failed.
 fn counted(arguments: &[&str]) -> Result<(u64, u64)> {
     eprintln!("$ cargo {}", arguments.join(" "));
@@ -201,6 +243,7 @@ fn lint() -> Result {
         ])?;
     }
     run(Command::new("cargo").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
+    web::check()?;
     dependencies()
 }
 

@@ -40,6 +40,13 @@ const MAX_CUT_OFF: u32 = 3;
 pub enum Input<'a> {
     /// Words of the user, which are saved first.
     Words(&'a str),
+    /// Words that whoever sent them has a name for, which is written down with them: so they are known if they are sent again.
+    Prompt {
+        /// The words.
+        words: &'a str,
+        /// What the sender calls them.
+        client_id: &'a str,
+    },
     /// Nothing new: the conversation goes on from where it is, as after a failure or an open question.
     Nothing,
 }
@@ -123,7 +130,12 @@ impl Turn<'_, '_> {
         for (id, _) in &history.unanswered {
             drafts.push(failed_result(id, UNKNOWN_OUTCOME).raw("repair", "true"));
         }
-        let Input::Words(words) = input else {
+        let said = match input {
+            Input::Words(words) => Some(Draft::user(words)),
+            Input::Prompt { words, client_id } => Some(Draft::user(words).text("client_id", client_id)),
+            Input::Nothing => None,
+        };
+        let Some(said) = said else {
             if ends_with_answer(&history) {
                 drafts.push(Draft::user(GO_ON).text("by", "rule"));
             }
@@ -134,7 +146,7 @@ impl Turn<'_, '_> {
             drafts.push(calls::approval(id, "denied", "person"));
             drafts.push(failed_result(id, PASSED_OVER));
         }
-        drafts.push(Draft::user(words));
+        drafts.push(said);
         let numbers = session.append(&drafts)?;
         self.host.tell(Notice::Saved { n: numbers.end - 1 });
         Ok(())

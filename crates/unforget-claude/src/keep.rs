@@ -6,12 +6,12 @@
 //!
 //! Nothing here knows where a session goes next, and nothing in the program's own directory is ever changed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use unforget_core::files::Seen;
 use unforget_core::layout::{AgentDir, CLAUDE_AGENT};
-use unforget_core::medium::read_small;
+use unforget_core::medium::{Access, Handle, parent, read_small};
 use unforget_core::reader::LogReader;
 use unforget_core::replica::Intake;
 use unforget_core::stamp::SessionId as Kept;
@@ -93,6 +93,27 @@ impl Keeper {
     /// The store.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Has a session, so that no other program that asks here runs it; that ends with the handle.
+    pub fn reserve(&self, id: &SessionId) -> Result<Box<dyn Handle>> {
+        let medium = self.store.medium();
+        let path = PathBuf::from("copies").join(format!("{id}.run"));
+        let open = || {
+            medium.create_dir(parent(&path))?;
+            let file = match medium.open(&path, Access::CreateNew) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => medium.open(&path, Access::Append),
+                other => other,
+            }?;
+            let is_ours = file.try_lock()?;
+            Ok((file, is_ours))
+        };
+        let (file, is_ours) = open().map_err(|source| Error::Io { action: "reserve", path: path.clone(), source })?;
+        if is_ours {
+            return Ok(file);
+        }
+        let holder = file.stat().ok().and_then(|stat| medium.lock_holder(&stat));
+        Err(Error::Live { id: id.to_string(), writer: holder.unwrap_or_else(|| "another process".to_owned()) })
     }
 
     /// Saves what is new of a session. What else belongs to it comes first; a part that cannot be saved is told, and keeps no words from

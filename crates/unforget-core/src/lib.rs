@@ -29,6 +29,7 @@ pub mod lines;
 pub mod listing;
 pub mod log;
 pub mod mask;
+pub mod masked;
 pub mod medium;
 pub mod reader;
 pub mod rebase;

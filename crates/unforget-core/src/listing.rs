@@ -34,6 +34,8 @@ pub struct Filter {
     pub label: Option<String>,
     /// In this state.
     pub state: Option<Wanted>,
+    /// Kept at the top of the list, or not.
+    pub pinned: Option<bool>,
 }
 
 /// The state that a session should be in.
@@ -198,6 +200,7 @@ impl Filter {
             && self.since_ms.is_none_or(|since| row.updated_ms.is_some_and(|updated| updated >= since))
             && self.until_ms.is_none_or(|until| row.updated_ms.is_some_and(|updated| updated <= until))
             && self.label.as_ref().is_none_or(|label| row.label.as_ref() == Some(label))
+            && self.pinned.is_none_or(|pinned| row.pinned == pinned)
             && match self.state {
                 None => true,
                 Some(Wanted::Ok) => row.state == State::Ok,

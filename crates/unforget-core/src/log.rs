@@ -75,9 +75,22 @@ pub struct Log {
 impl Log {
     /// Opens a transcript for writing and seals its tail.
     pub fn open(medium: Arc<dyn Medium>, path: &Path, durability: Durability) -> Result<(Self, Option<Sealed>)> {
+        Self::open_known(medium, path, durability, None)
+    }
+
+    /// The same, of a file that this process opened before, by its identity: that its name is durable need not be seen to again.
+    pub fn open_known(
+        medium: Arc<dyn Medium>,
+        path: &Path,
+        durability: Durability,
+        known: Option<(u64, u64)>,
+    ) -> Result<(Self, Option<Sealed>)> {
         LogReader::open(medium.as_ref(), path)?;
         let file = medium.open(path, Access::Append).context("open for writing", path)?;
         let stat = lock(medium.as_ref(), path, file.as_ref())?;
+        if known != Some(stat.identity) {
+            name_durably(medium.as_ref(), path)?;
+        }
         let mut log = Self {
             medium,
             path: path.to_path_buf(),
@@ -98,6 +111,7 @@ impl Log {
         // Dropping the old descriptor gives its lock up, which the new one then takes.
         self.file = self.medium.open(&self.path, Access::Append).context("open for writing", &self.path)?;
         let stat = lock(self.medium.as_ref(), &self.path, self.file.as_ref())?;
+        name_durably(self.medium.as_ref(), &self.path)?;
         if stat.identity != self.identity {
             self.left_behind = None;
         }
@@ -142,6 +156,11 @@ impl Log {
     ///
     /// On an error nothing of the batch is left in the file, as far as the disk allows it.
     pub fn append(&mut self, batch: &[u8]) -> Result<()> {
+        self.append_as(batch, self.durability)
+    }
+
+    /// The same, of lines that are to survive more or less than what is usual for this log.
+    pub fn append_as(&mut self, batch: &[u8], durability: Durability) -> Result<()> {
         if self.poisoned {
             return Err(Error::Poisoned { path: self.path.clone() });
         }
@@ -156,7 +175,7 @@ impl Log {
             self.roll_back(batch.len());
             return Err(error).context("append to", &self.path);
         }
-        if self.durability == Durability::PowerLoss
+        if durability == Durability::PowerLoss
             && let Err(error) = self.file.sync_data()
         {
             // The kernel may have dropped the pages and forgotten the error: no second try on this descriptor.
@@ -265,7 +284,10 @@ fn lock(medium: &dyn Medium, path: &Path, file: &dyn Handle) -> Result<Stat> {
     if named.try_lock().context("lock", path)? {
         return Err(Error::LockIneffective { path: path.to_path_buf() });
     }
-    // Whoever created the file may have died before its name was durable, and what is appended now must be found again.
-    medium.sync_dir(parent(path)).context("sync the directory of", path)?;
     Ok(stat)
+}
+
+/// Whoever created a file may have died before its name was durable, and what is appended now must be found again.
+fn name_durably(medium: &dyn Medium, path: &Path) -> Result<()> {
+    medium.sync_dir(parent(path)).context("sync the directory of", path)
 }

@@ -209,6 +209,22 @@ mod tests {
         }
     }
 
+    /// What hides secrets in a browser is held to the same cases.
+    #[test]
+    fn the_page_hides_what_is_masked_here() {
+        let cases: serde_json::Value = serde_json::from_str(include_str!("../../../web/units/secrets.json")).unwrap();
+        // Written in pieces, so that no file looks as if it held somebody's key.
+        let whole = |parts: &serde_json::Value| -> String {
+            parts.as_array().unwrap().iter().map(|part| part.as_str().unwrap()).collect()
+        };
+        for case in cases.as_array().unwrap() {
+            let text = whole(&case["text"]);
+            let secrets = case["secrets"].as_array().unwrap().iter().map(whole);
+            let wanted = secrets.fold(text.clone(), |text, secret| text.replacen(&secret, &masked(&secret), 1));
+            assert_eq!(mask(&text), wanted);
+        }
+    }
+
     #[test]
     fn masking_twice_changes_nothing_more() {
         let once = mask("token=abc123def456 and Bearer abcdefghijklmnop1234").into_owned();

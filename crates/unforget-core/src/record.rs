@@ -133,6 +133,11 @@ pub enum Body<'a> {
         /// What it says; none if it is pinned no longer.
         text: Option<Cow<'a, str>>,
     },
+    /// The session is one that a person keeps at the top of the list.
+    Pinned {
+        /// Whether it is, from here on.
+        on: bool,
+    },
     /// System prompt, tools or model from here on.
     Context {
         /// JSON text of the system prompt.
@@ -226,6 +231,7 @@ impl Body<'_> {
             Body::Session(_)
             | Body::Head { .. }
             | Body::Expire { .. }
+            | Body::Pinned { .. }
             | Body::Label { .. }
             | Body::Title { .. }
             | Body::Aside { .. }
@@ -375,7 +381,7 @@ impl<'a> Record<'a> {
             Body::Title { .. } => "title",
             Body::Trim { .. } => "trim",
             Body::Undo { .. } => "undo",
-            Body::Pin { .. } => "pin",
+            Body::Pin { .. } | Body::Pinned { .. } => "pin",
             Body::Expire { .. } => "expire",
             Body::File(_) => "file",
             Body::Aside { kind } | Body::Unknown { kind } | Body::Invalid { kind, .. } => kind,

@@ -1,7 +1,7 @@
 //! What goes, when, and why: rules, and a plan made of them that touches nothing.
 //!
 //! Nothing expires by itself. A session goes to the trash if a rule for its key, or its own `expire` record, says so and its last
-//! record is old enough; and only the trash is ever emptied, by a setting or by a person. Whatever is in doubt stays: a session that has a label, is in
+//! record is old enough; and only the trash is ever emptied, by a setting or by a person. Whatever is in doubt stays: a session that has a label, is pinned, is in
 //! use, is damaged or cannot be read, tells no time or one that is yet to come, or says something about its expiry that is not understood.
 //!
 //! [`plan`] is pure: the same rows, rules and time give the same plan. `survey` looks at what is there, `apply` carries a plan out and looks
@@ -131,6 +131,8 @@ pub enum Kept {
     Pinned,
     /// It has a label.
     Labelled,
+    /// Someone keeps it at the top of the list.
+    AtTheTop,
     /// Someone is writing it.
     Live,
     /// It cannot be used: missing, unreadable, or out of place.
@@ -154,6 +156,7 @@ impl std::fmt::Display for Kept {
             Kept::NotYet(_) => f.write_str("its time has not come"),
             Kept::Pinned => f.write_str("it never expires"),
             Kept::Labelled => f.write_str("it has a label"),
+            Kept::AtTheTop => f.write_str("it is pinned"),
             Kept::Live => f.write_str("it is in use"),
             Kept::Unusable(state) => write!(f, "its transcript is {state}"),
             Kept::Damaged => f.write_str("its transcript is damaged"),
@@ -228,6 +231,9 @@ fn protected(row: &Row, now_ms: i64) -> Result<i64, Kept> {
     }
     if row.label.is_some() {
         return Err(Kept::Labelled);
+    }
+    if row.pinned {
+        return Err(Kept::AtTheTop);
     }
     // A clock that was set back for a while makes a session no older than its beginning.
     let used_ms = row.written_ms.max(row.updated_ms).max(row.created_ms).ok_or(Kept::Undated)?;

@@ -55,6 +55,9 @@ pub struct Row {
     /// How long it is kept, if that was said of it: `30d`, `never`.
     #[serde(default)]
     pub expires: Option<String>,
+    /// Whether a person keeps it at the top of the list.
+    #[serde(default)]
+    pub pinned: bool,
     /// Length of the transcript.
     pub bytes: u64,
     /// Its modification time, in nanoseconds: with `bytes`, the proof that the row is current.
@@ -173,6 +176,7 @@ impl Fold {
             }
             Body::Turn { model: Some(model), .. } => row.model = Some(shorten(model, NAME_CHARS)),
             Body::Expire { after } => row.expires = own(after),
+            Body::Pinned { on } => row.pinned = *on,
             Body::Title { title, .. } => {
                 let by = titled_by(record);
                 if by >= self.titled_by {
@@ -218,7 +222,7 @@ pub fn unreadable(id: &str, error: &Error) -> Row {
 
 /// Whether a record shows that someone was in the conversation.
 fn is_use(body: &Body<'_>) -> bool {
-    !matches!(body, Body::Label { .. } | Body::Title { .. } | Body::Expire { .. })
+    !matches!(body, Body::Label { .. } | Body::Title { .. } | Body::Expire { .. } | Body::Pinned { .. })
 }
 
 /// The key of Claude Code's sessions in a folder; none if the folder's name is too long for one.
@@ -304,6 +308,7 @@ mod tests {
             r#"{"v":1,"n":1,"type":"label","to":0,"name":"here","ts":"1970-01-01T00:00:02Z"}"#,
             r#"{"v":1,"n":1,"type":"title","title":"mine","ts":"1970-01-01T00:00:02Z"}"#,
             r#"{"v":1,"n":1,"type":"expire","after":"30d","ts":"1970-01-01T00:00:02Z"}"#,
+            r#"{"v":1,"n":1,"type":"pin","on":true,"ts":"1970-01-01T00:00:02Z"}"#,
         ];
         for record in about {
             let row = row(&[words, record]);
@@ -312,6 +317,20 @@ mod tests {
         let undo = r#"{"v":1,"n":1,"type":"head","to":null,"reason":"undo","ts":"1970-01-01T00:00:02Z"}"#;
         assert_eq!(row(&[words, undo]).updated_ms, Some(2000));
         assert_eq!(row(&about[..1]).updated_ms, Some(2000), "a session that nothing else tells the time of");
+    }
+
+    #[test]
+    fn a_session_is_pinned_until_it_is_said_otherwise() {
+        let words = r#"{"v":1,"n":1,"type":"user","content":"words","parent":0}"#;
+        let said = [
+            r#"{"v":1,"n":2,"type":"pin","on":true}"#,
+            r#"{"v":1,"n":3,"type":"pin","parent":1,"to":1,"text":"words"}"#,
+            r#"{"v":1,"n":4,"type":"pin","on":"yes"}"#,
+            r#"{"v":1,"n":5,"type":"pin","on":false}"#,
+        ];
+        let pinned = |count: usize| row(&[&[words], &said[..count]].concat()).pinned;
+        assert_eq!([0, 1, 2, 3, 4].map(pinned), [false, true, true, true, false]);
+        assert_eq!(row(&[words, said[0]]).head, Some(1), "it is said about the session, not in it");
     }
 
     #[test]

@@ -124,7 +124,8 @@ pub fn of_content(raw: &str) -> u64 {
     json::elements(raw).unwrap_or_default().into_iter().map(of_block).sum()
 }
 
-fn of_block(raw: &str) -> u64 {
+/// Estimated tokens of one content block.
+pub fn of_block(raw: &str) -> u64 {
     let members = json::members(raw).unwrap_or_default();
     let kind = json::member(&members, "type").and_then(json::string).unwrap_or_default();
     let data = || {

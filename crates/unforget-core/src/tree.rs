@@ -23,11 +23,13 @@ use crate::scan::Scanner;
 mod branches;
 mod outline;
 mod trail;
+mod turns;
 mod words;
 
 pub use branches::Branch;
 pub use outline::{Detail, Line, Named, Outline, Said, Stretch};
 pub use trail::Trail;
+pub use turns::{Turn, Turns};
 
 /// The branch that a conversation begins on.
 pub const MAIN: &str = "main";

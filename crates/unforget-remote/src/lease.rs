@@ -139,18 +139,33 @@ impl Lease {
         if self.until_ms.saturating_sub(now_ms) > self.ttl_ms / 3 {
             return Ok(());
         }
-        let until_ms = now_ms.max(0).saturating_add(self.ttl_ms);
-        self.at = remote.append(&self.stream, &self.at, &[self.claim(until_ms).encode()]).await?;
-        self.until_ms = until_ms;
-        Ok(())
+        self.write(remote, now_ms.max(0).saturating_add(self.ttl_ms)).await
     }
 
     /// Gives the lease back; one that someone else took is theirs.
-    pub async fn release(self, remote: &dyn Remote) -> Result<()> {
-        match remote.append(&self.stream, &self.at, &[self.claim(0).encode()]).await {
-            Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+    pub async fn release(mut self, remote: &dyn Remote) -> Result<()> {
+        match self.write(remote, 0).await {
+            Ok(()) | Err(Error::Conflict { .. }) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Says until when it is held. A line that is in the way may be our own, written by a call whose answer was lost: that takes nothing
+    /// from us.
+    async fn write(&mut self, remote: &dyn Remote, until_ms: i64) -> Result<()> {
+        let line = [self.claim(until_ms).encode()];
+        let written = match remote.append(&self.stream, &self.at, &line).await {
+            Err(Error::Conflict { found }) => match last(remote, &self.stream).await? {
+                (Some(claim), at) if claim.holder == self.holder && claim.epoch == self.epoch => {
+                    remote.append(&self.stream, &at, &line).await
+                }
+                _ => Err(Error::Conflict { found }),
+            },
+            written => written,
+        };
+        self.at = written?;
+        self.until_ms = until_ms;
+        Ok(())
     }
 
     fn claim(&self, until_ms: i64) -> Claim {

@@ -1,7 +1,8 @@
 //! What the tests of unforget stand on.
 //!
 //! [`rules`] says what the Messages API accepts and rejects, in its own words; [`api`] is a server that obeys them;
-//! `agentcore` is a stand-in of AWS AgentCore Memory; [`servers`] starts real databases and buckets;
+//! `agentcore` is a stand-in of AWS AgentCore Memory, [`runtime`] of the door of AgentCore Runtime; [`servers`] starts real databases and buckets; `serving`
+//! starts the server itself and is its clients, many of them;
 //! [`claude`] runs the real Claude CLI against that server;
 //! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
 //! kind of damage from a seed, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
@@ -19,4 +20,7 @@ pub mod fuzzing;
 pub mod generate;
 pub mod modules;
 pub mod rules;
+pub mod runtime;
 pub mod servers;
+#[cfg(feature = "serving")]
+pub mod serving;

@@ -143,7 +143,7 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
 }
 
 /// Keeps other processes, those of the tools among them, from reading the key out of this one's memory or environment.
-fn keep_to_ourselves() -> Result<()> {
+pub(crate) fn keep_to_ourselves() -> Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(std::io::Error::from)?;
@@ -386,7 +386,7 @@ fn beside<T>(runtime: &Runtime, abort: &CancellationToken, work: impl Future<Out
 }
 
 /// The model of the configuration: the built-in one if there is no key.
-fn model(config: &Config) -> Result<Box<dyn Model>> {
+pub(crate) fn model(config: &Config) -> Result<Box<dyn Model>> {
     let Some(key) = config.api_key.clone().filter(|_| config.model != "offline") else {
         return Ok(Box::new(Offline::new(config.window.min(OFFLINE_WINDOW))));
     };
@@ -401,7 +401,7 @@ fn model(config: &Config) -> Result<Box<dyn Model>> {
 /// The window of the built-in model, unless a smaller one is set.
 const OFFLINE_WINDOW: u64 = 32_000;
 
-fn settings(config: &Config) -> Result<Settings> {
+pub(crate) fn settings(config: &Config) -> Result<Settings> {
     let mut settings = Settings {
         max_tokens: config.max_tokens,
         thinking: config.thinking,

@@ -11,10 +11,16 @@ use crate::config::flags::Flags;
 mod claude;
 mod keep;
 mod remote;
+mod serve;
+mod store;
+mod token;
 
 pub(crate) use claude::{Claude, ClaudeCommand, ClaudeDoctor, Elsewhere, Program, Restore, Run, Save, Watch};
-pub(crate) use keep::{By, Expire, Gc, Label, Usage};
+pub(crate) use keep::{By, Expire, Gc, Label, Pin, Usage};
 pub(crate) use remote::{Copy, Pull, Push, Remote, RemoteCommand, Streams, Sync, There};
+pub(crate) use serve::Serve;
+pub(crate) use store::{Acknowledged, Store};
+pub(crate) use token::{Token, TokenAdd, TokenCommand, TokenRm};
 
 /// Conversations with LLM agents that survive a restart, a crash, a full disk, a second window and a new machine.
 ///
@@ -154,6 +160,21 @@ pub(crate) enum Command {
     Remote(Remote),
     /// Sessions of Claude Code: keep them, restore them on any machine, run it with one that survives the machine
     Claude(Claude),
+    /// Serve sessions to other programs: WebSocket, HTTP, AgentCore Runtime
+    ///
+    /// Listens to this machine only, for whoever is on it, until something else is said. With tokens (`unforget token add NAME`) everybody has
+    /// sessions of their own. The protocol is in docs/protocol.md, the HTTP interface at /v1/openapi.json. Example, in another terminal:
+    ///
+    ///   curl -s localhost:8080/invocations -H 'content-type: application/json' -d '{"prompt":"Hello"}'
+    Serve(Box<Serve>),
+    /// The session store of agents in other languages, which their packages start as a child
+    ///
+    /// Requests come a line each, as do the answers (docs/store.md). Example:
+    ///
+    ///   echo '{"op":"list_sessions","project_key":"notes"}' | unforget store --stdio
+    Store(Box<Store>),
+    /// Who may come into a server: make tokens, list them, take them back
+    Token(Token),
     /// Bring the index up to date, words and all
     ///
     /// Lists and searches do this by themselves as they need it, and the chat does it in the background. The index is a cache:
@@ -172,6 +193,8 @@ pub(crate) enum Command {
     Expire(Expire),
     /// Give a session a label, to find it by; a session with a label never expires
     Label(Label),
+    /// Pin a session: lists mark it, and the page keeps it at the top
+    Pin(Pin),
     /// Show the settings and where they come from, or change them in the file
     Config(Configuration),
     /// Print a completion script: `unforget completions bash > ~/.local/share/bash-completion/completions/unforget`
@@ -235,6 +258,9 @@ pub(crate) struct Sessions {
     /// In this state
     #[arg(long, value_enum)]
     pub(crate) state: Option<SessionState>,
+    /// Only those that are pinned
+    #[arg(long)]
+    pub(crate) pinned: bool,
     /// In which order
     #[arg(long, value_enum, default_value_t = Order::Updated)]
     pub(crate) sort: Order,

@@ -45,9 +45,12 @@ pub(crate) mod keep;
 pub(crate) mod point;
 pub(crate) mod remote;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 mod show;
+mod store;
 mod tail;
+mod token;
 pub(crate) mod trash;
 pub(crate) mod tree;
 pub(crate) mod usage;
@@ -90,6 +93,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
             return Ok(Outcome::Done);
         }
         Some(Command::Config(configuration)) => return config::run(&configuration, cli.json),
+        Some(Command::Token(token)) => return token::run(&token.command, cli.json),
         other => other,
     };
     let home = home::directory(cli.home)?;
@@ -124,13 +128,18 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Sync(args)) => remote::carry::sync(&context, &args),
         Some(Command::Remote(args)) => remote::run(&context, &args),
         Some(Command::Claude(args)) => claude::run(&context, &args),
+        Some(Command::Serve(args)) => serve::run(&context, &args),
+        Some(Command::Store(args)) => store::run(&context, &args),
         Some(Command::Index(index)) => index::run(&context, &index),
         Some(Command::Doctor(doctor)) => doctor::run(&context, &doctor),
         Some(Command::Usage(usage)) => usage::run(&context, &usage),
         Some(Command::Gc(gc)) => gc::run(&context, &gc),
         Some(Command::Expire(expire)) => keep::expire(&context, &expire),
         Some(Command::Label(label)) => keep::label(&context, &label),
-        Some(Command::Completions { .. } | Command::Man { .. } | Command::Config(_)) => Ok(Outcome::Done),
+        Some(Command::Pin(pin)) => keep::pin(&context, &pin),
+        Some(Command::Completions { .. } | Command::Man { .. } | Command::Config(_) | Command::Token(_)) => {
+            Ok(Outcome::Done)
+        }
     }
 }
 

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use unforget_agent::model::Thinking;
+use unforget_agent::prices::Prices;
 use unforget_core::key::Key;
 use unforget_core::retention::Rules;
 
 use crate::failure::{Failure, Result};
-use crate::prices::Prices;
 
 pub(crate) mod file;
 pub(crate) mod flags;
@@ -127,6 +127,10 @@ pub(crate) struct Config {
     pub(crate) remote: Option<SecretString>,
     pub(crate) tenant: String,
     pub(crate) remote_key: Option<PathBuf>,
+    pub(crate) agents: Vec<String>,
+    pub(crate) claude_program: Option<PathBuf>,
+    pub(crate) claude_arguments: Vec<String>,
+    pub(crate) claude_folder: Option<PathBuf>,
     pub(crate) retention: Rules,
     pub(crate) prices: Prices,
     /// The file that was read, or would have been.
@@ -190,6 +194,10 @@ impl Config {
             remote: values.secret("remote"),
             tenant: values.text("tenant").unwrap_or_default(),
             remote_key: values.path("remote_key"),
+            agents: values.list("agents"),
+            claude_program: values.path("claude_program"),
+            claude_arguments: values.list("claude_arguments"),
+            claude_folder: values.path("claude_folder"),
             retention: match values.get("retention") {
                 Some(Value::Retention(rules)) => rules.clone(),
                 _ => Rules::default(),

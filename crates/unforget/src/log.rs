@@ -7,33 +7,43 @@ use clap::ValueEnum as _;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 use crate::cli::{Cli, Command, Level};
 use crate::failure::{Failure, Result};
+#[cfg(feature = "otel")]
+use crate::traces;
 
 /// The variable that stands for the flag.
 const VARIABLE: &str = "UNFORGET_LOG";
 
 /// Begins to tell, as the command line asks.
 pub(crate) fn begin(cli: &Cli) -> Result<()> {
-    let Some(level) = level(cli)? else { return Ok(()) };
-    let level = match level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
+    let level = match level(cli)? {
+        None => LevelFilter::OFF,
+        Some(Level::Error) => LevelFilter::ERROR,
+        Some(Level::Warn) => LevelFilter::WARN,
+        Some(Level::Info) => LevelFilter::INFO,
+        Some(Level::Debug) => LevelFilter::DEBUG,
     };
-    // Of what others tell, requests could hold what nobody should see.
-    let ours = Targets::new().with_target("unforget", level).with_target("unforget_remote", level);
+    #[cfg(feature = "otel")]
+    let traced = traces::layer(matches!(cli.command, Some(Command::Serve(_))))?;
+    #[cfg(not(feature = "otel"))]
+    let traced: Option<tracing_subscriber::layer::Identity> = None;
+    if level == LevelFilter::OFF && traced.is_none() {
+        return Ok(());
+    }
+    // Of what others tell, requests could hold what nobody should see. What is traced is no line.
+    let ours = ["unforget", "unforget_remote", "unforget_server", "unforget_claude"];
+    let ours = Targets::new().with_targets(ours.map(|target| (target, level)));
+    let ours = ours.with_target(unforget_server::trace::TARGET, LevelFilter::OFF);
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_target(false);
     let failed = |error: TryInitError| Failure::new(error.to_string());
+    let registry = tracing_subscriber::registry().with(traced);
     match cli.json {
-        true => {
-            tracing_subscriber::registry().with(ours).with(lines.json().flatten_event(true)).try_init().map_err(failed)
-        }
-        false => tracing_subscriber::registry().with(ours).with(lines.without_time()).try_init().map_err(failed),
+        true => registry.with(lines.json().flatten_event(true).with_filter(ours)).try_init().map_err(failed),
+        false => registry.with(lines.without_time().with_filter(ours)).try_init().map_err(failed),
     }
 }
 
@@ -46,7 +56,16 @@ fn level(cli: &Cli) -> Result<Option<Level>> {
             .map(Some)
             .map_err(|_| Failure::usage(format!("{VARIABLE} must be error, warn, info or debug, and is `{name}`")));
     }
-    let carries =
-        matches!(cli.command, Some(Command::Push(_) | Command::Pull(_) | Command::Sync(_) | Command::Remote(_)));
+    let carries = matches!(
+        cli.command,
+        Some(
+            Command::Push(_)
+                | Command::Pull(_)
+                | Command::Sync(_)
+                | Command::Remote(_)
+                | Command::Serve(_)
+                | Command::Store(_)
+        )
+    );
     Ok(carries.then_some(Level::Warn))
 }

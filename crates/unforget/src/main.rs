@@ -17,9 +17,10 @@ mod home;
 mod log;
 mod machine;
 mod markdown;
-mod prices;
 mod progress;
 mod screen;
+#[cfg(feature = "otel")]
+mod traces;
 mod unified;
 mod when;
 

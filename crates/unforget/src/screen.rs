@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminal_escapes_and_direction_marks_become_visible() {
+    fn z12_terminal_escapes_and_direction_marks_become_visible() {
         assert_eq!(safe("a\u{1b}[2Jb\u{7}\u{202e}c\u{9b}\r\n\tok"), "a␛[2Jb␇<U+202E>c<U+009B>␍\n\tok");
         assert!(matches!(safe("plain 日本語 🎉"), Cow::Borrowed(_)));
     }

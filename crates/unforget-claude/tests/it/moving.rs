@@ -279,3 +279,12 @@ fn what_the_end_costs_does_not_depend_on_how_long_the_session_is() {
     let ((few, short), (many, long)) = (read(200), read(4000));
     assert!(long > short * 15 && many == few, "{few} bytes of {short}, {many} bytes of {long}");
 }
+
+#[test]
+fn a_session_is_had_by_one_program_at_a_time() {
+    let scene = Scene::new("/home/ada/app");
+    let reserved = scene.keeper.reserve(&id()).unwrap();
+    assert!(matches!(scene.keeper.reserve(&id()), Err(unforget_claude::Error::Live { .. })));
+    drop(reserved);
+    assert!(scene.keeper.reserve(&id()).is_ok());
+}

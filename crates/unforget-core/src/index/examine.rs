@@ -15,7 +15,7 @@ use crate::store::Store;
 const TOLD: usize = 20;
 /// The columns that rows are found by, behind those of a row.
 const KEYS: &str = "sessions.id, key, agent, channel, peer, label, label_folded, title_folded, state, origin,
-    created_ms, updated_ms, turns, records, tokens, bytes, modified_ns, damage";
+    created_ms, updated_ms, turns, records, tokens, bytes, modified_ns, damage, pinned";
 
 impl Index {
     /// What is wrong with it: nothing, if all is well.
@@ -115,6 +115,7 @@ fn agrees(columns: &Columns<'_>, first: usize, row: &crate::summary::Row) -> Ask
         Some(row::clamp(row.bytes)),
         Some(row.modified_ns),
         Some(row::clamp(row.damage)),
+        Some(i64::from(row.pinned)),
     ];
     for (at, text) in texts.iter().enumerate() {
         if columns.get::<_, Option<String>>(first + at)? != *text {

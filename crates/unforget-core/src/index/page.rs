@@ -145,6 +145,11 @@ fn query(ask: &Ask, live: &HashMap<(u64, u64), String>) -> (String, Vec<Sql>) {
         condition.and("label = ?", label.clone());
         condition.and("label_folded = ?", label.to_lowercase());
     }
+    match filter.pinned {
+        None => {}
+        Some(true) => condition.plain("pinned = 1"),
+        Some(false) => condition.plain("pinned = 0"),
+    }
     match filter.state {
         None => {}
         Some(Wanted::Ok) => condition.plain("state = 'ok'"),
@@ -186,6 +191,7 @@ fn query(ask: &Ask, live: &HashMap<(u64, u64), String>) -> (String, Vec<Sql>) {
         (Some(_), _) => " INDEXED BY by_label",
         (None, Some(Wanted::Live)) => " INDEXED BY by_file",
         (None, _) if filter.peer.is_some() => " INDEXED BY by_peer",
+        (None, _) if filter.pinned == Some(true) => " INDEXED BY by_pinned",
         _ => "",
     };
     let sql = format!(
@@ -327,6 +333,8 @@ mod tests {
             (Filter { state: Some(Wanted::Missing), ..Filter::default() }, "by_state"),
             (Filter { state: Some(Wanted::Unreadable), ..Filter::default() }, "by_state"),
             (Filter { state: Some(Wanted::Mismatch), ..Filter::default() }, "by_state"),
+            (Filter { pinned: Some(true), agent: word(), ..Filter::default() }, "by_pinned"),
+            (Filter { pinned: Some(false), ..Filter::default() }, "by_updated"),
         ] {
             let plan = plan(filter, Sort::Updated);
             assert!(plan.starts_with(&format!("SEARCH sessions USING INDEX {index} ")), "{index}: {plan}");
@@ -341,6 +349,7 @@ mod tests {
             assert!(plan.contains(&format!("SEARCH sessions USING INDEX {index} ")), "{index}: {plan}");
         }
         assert!(plan(Filter { agent: word(), ..Filter::default() }, Sort::Created).contains("INDEX by_created"));
+        assert!(plan(Filter { pinned: Some(true), ..Filter::default() }, Sort::Bytes).contains("INDEX by_pinned"));
         assert!(plan(key, Sort::Created).contains("INDEX by_peer"));
     }
 }

@@ -19,7 +19,7 @@ use crate::summary::{Row, State};
 
 /// The columns that [`entry`] needs, in its order.
 pub(super) const COLUMNS: &str = "row, crc, dir, place, number, device, inode, id, key, label, created_ms, updated_ms, \
-    bytes, modified_ns, sessions.damage, origin";
+    bytes, modified_ns, sessions.damage, origin, pinned";
 /// Transcripts up to this length are read again from the beginning when they have grown, instead of being remembered.
 pub(super) const SHORT: u64 = 64 << 10;
 
@@ -60,6 +60,7 @@ pub(super) fn entry(columns: &Columns<'_>) -> Asked<Indexed> {
         model,
         head,
         expires,
+        pinned: columns.get(16)?,
         bytes: columns.get::<_, i64>(12)?.cast_unsigned(),
         modified_ns: columns.get(13)?,
         damage: columns.get::<_, i64>(14)?.cast_unsigned(),
@@ -94,7 +95,7 @@ fn checksum(row: &Row, dir: &str, place: i64) -> Asked<i64> {
             row.turns,
             row.records,
         ),
-        (row.tokens, &row.model, row.head, &row.expires, row.damage, &row.origin, &row.state, dir, place),
+        (row.tokens, &row.model, row.head, &row.expires, row.pinned, row.damage, &row.origin, &row.state, dir, place),
     );
     serde_json::to_writer(&mut crc, &row).map_err(|error| Trouble::Refused(error.to_string()))?;
     Ok(i64::from(crc.0.finalize()))
@@ -176,8 +177,8 @@ pub(super) fn put(
     let fold = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
     let sql = "INSERT INTO sessions (place, dir, id, key, agent, channel, peer, label, label_folded, title_folded,
             created_ms, updated_ms, turns, records, tokens, bytes, modified_ns, device, inode, damage, state, origin,
-            row, crc, proof)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
+            row, crc, proof, pinned)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)
         ON CONFLICT (place, dir, id) DO UPDATE SET key = excluded.key, agent = excluded.agent,
             channel = excluded.channel, peer = excluded.peer, label = excluded.label,
             label_folded = excluded.label_folded, title_folded = excluded.title_folded,
@@ -185,7 +186,7 @@ pub(super) fn put(
             records = excluded.records, tokens = excluded.tokens, bytes = excluded.bytes,
             modified_ns = excluded.modified_ns, device = excluded.device, inode = excluded.inode,
             damage = excluded.damage, state = excluded.state, origin = excluded.origin, row = excluded.row,
-            crc = excluded.crc, proof = excluded.proof
+            crc = excluded.crc, proof = excluded.proof, pinned = excluded.pinned
         RETURNING number";
     let number = connection.prepare_cached(sql)?.query_row(
         params![
@@ -214,6 +215,7 @@ pub(super) fn put(
             text,
             checksum(row, entry.dir.as_str(), place.number())?,
             proof::of(row.updated_ms, &row.id, entry.dir.as_str()),
+            row.pinned,
         ],
         |row| row.get(0),
     )?;

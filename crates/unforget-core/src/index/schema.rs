@@ -7,7 +7,7 @@ use super::{Asked, Trouble, proof, spent, sums, text};
 /// Says that a database is ours: `unfg`.
 const APPLICATION: i64 = 0x756e_6667;
 /// The version of the tables and of the folds behind them.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// How much of the database a writer has in memory at the most.
 const CACHE_KB: i64 = 32 << 10;
@@ -34,7 +34,7 @@ CREATE TABLE sessions (
     created_ms INTEGER, updated_ms INTEGER,
     turns INTEGER NOT NULL, records INTEGER NOT NULL, tokens INTEGER NOT NULL,
     bytes INTEGER NOT NULL, modified_ns INTEGER NOT NULL, device INTEGER NOT NULL, inode INTEGER NOT NULL,
-    damage INTEGER NOT NULL, state TEXT NOT NULL, origin TEXT,
+    damage INTEGER NOT NULL, state TEXT NOT NULL, origin TEXT, pinned INTEGER NOT NULL,
     row TEXT NOT NULL, crc INTEGER NOT NULL,    -- what of the row is in no column, and a checksum over all of it
     proof INTEGER NOT NULL,                     -- what it adds to `proofs`
     texted INTEGER NOT NULL DEFAULT 0,          -- how far its words are in `words`
@@ -48,6 +48,7 @@ CREATE INDEX by_channel ON sessions (place, channel, updated_ms, id);
 CREATE INDEX by_peer ON sessions (place, peer, updated_ms, id);
 CREATE INDEX by_state ON sessions (place, state, updated_ms, id) WHERE state NOT IN ('ok', 'deleted');
 CREATE INDEX by_damage ON sessions (place, updated_ms, id) WHERE damage > 0;
+CREATE INDEX by_pinned ON sessions (place, updated_ms, id) WHERE pinned = 1;
 CREATE INDEX by_dir ON sessions (place, dir, updated_ms, id);
 CREATE INDEX by_file ON sessions (inode, device);
 -- All that is compared with a directory's names.

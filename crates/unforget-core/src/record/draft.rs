@@ -13,7 +13,7 @@ use crate::json;
 /// Members that only the writer sets.
 const RESERVED: [&str; 6] = ["v", "n", "parent", "ts", "crc", "blobs"];
 
-/// Types that are about the session and have no parent.
+/// Types that are about the session and have no parent; a `pin` is if it names no record.
 const ABOUT_THE_SESSION: [&str; 5] = ["session", "head", "label", "title", "expire"];
 
 /// What the last member of a native line looks like: `,"crc":"1a2b3c4d"}`.
@@ -99,6 +99,11 @@ impl Draft {
     /// Something that every compaction keeps; without a text it is kept no longer.
     pub fn pin(to: u64, text: Option<&str>) -> Self {
         Self::new("pin").raw("to", &to.to_string()).maybe_text("text", text)
+    }
+
+    /// The session is kept at the top of the list, or no longer.
+    pub fn pinned(on: bool) -> Self {
+        Self::new("pin").raw("on", if on { "true" } else { "false" })
     }
 
     /// The conversation goes on from record `to`, or from the beginning.
@@ -232,7 +237,8 @@ impl Draft {
 
     /// Whether the record is a step of the conversation and gets a parent.
     pub fn is_step(&self) -> bool {
-        !ABOUT_THE_SESSION.contains(&self.kind.as_str())
+        let is_named = || self.members.iter().any(|(name, value)| name == "to" && value != "null");
+        !ABOUT_THE_SESSION.contains(&self.kind.as_str()) && (self.kind != "pin" || is_named())
     }
 
     /// Where the conversation goes on from behind this record, given its number; `None` if it stays where it is.

@@ -29,7 +29,7 @@ fields! {
     Output "output", IsError "is_error", Repair "repair", Id "id", Key "key", Created "created", Label "label", Origin "origin",
     State "state", Usage "usage", Summary "summary", FirstKept "first_kept", To "to", Title "title", Message "message",
     System "system", Tools "tools", Pinned "pinned", Records "records", Keep "keep", Of "of", Text "text",
-    After "after", Before "before", Path "path",
+    After "after", Before "before", Path "path", On "on",
     Uuid "uuid", SessionId "sessionId", LeafUuid "leafUuid", MessageId "messageId",
 }
 
@@ -161,9 +161,10 @@ impl<'a> Fields<'a> {
                 Some(of) => Ok(Body::Undo { of }),
                 None => Err("`of` must be a number"),
             },
-            "pin" => match self.number(Field::To) {
-                Some(to) => Ok(Body::Pin { to, text: self.text(Field::Text) }),
-                None => Err("`to` must be a number"),
+            "pin" => match (self.number(Field::To), self.get(Field::On)) {
+                (Some(to), _) => Ok(Body::Pin { to, text: self.text(Field::Text) }),
+                (None, Some(on @ ("true" | "false"))) => Ok(Body::Pinned { on: on == "true" }),
+                (None, _) => Err("`to` must be a number, or `on` true or false"),
             },
             "expire" => Ok(Body::Expire { after: self.text(Field::After) }),
             "file" => match self.text(Field::Path) {

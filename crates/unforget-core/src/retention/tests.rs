@@ -67,6 +67,7 @@ fn every_reason_to_stay_counts_and_the_old_one_goes() {
         ("another key", row("a", "main:web:user", 900), Verdict::Keep(Kept::NoRule)),
         ("no key", Row { key: None, ..base.clone() }, Verdict::Keep(Kept::NoRule)),
         ("label", Row { label: Some("x".into()), ..base.clone() }, Verdict::Keep(Kept::Labelled)),
+        ("pin", Row { pinned: true, ..base.clone() }, Verdict::Keep(Kept::AtTheTop)),
         ("pinned", own("never"), Verdict::Keep(Kept::Pinned)),
         ("own, sooner", Row { updated_ms: Some(NOW - 2 * DAY), ..own("1d") }, Verdict::Expire(Why::Own(period("1d")))),
         ("own, later", own("92d"), Verdict::Keep(Kept::NotYet(NOW + DAY))),

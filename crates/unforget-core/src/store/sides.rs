@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// What this home is called among others: made once, and meaning nothing.
-    fn home_name(&self) -> Result<String> {
+    pub fn home_name(&self) -> Result<String> {
         let path = Path::new(layout::HOME_NAME);
         let read =
             || read_small(self.medium.as_ref(), path, MAX_NAME).ok().and_then(|bytes| String::from_utf8(bytes).ok());

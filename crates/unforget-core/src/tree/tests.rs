@@ -233,3 +233,55 @@ fn very_many_named_branches_take_a_time_that_grows_with_their_number() {
     assert_eq!(tree.branches().iter().map(|it| it.names.len()).sum::<usize>(), names.len() + 1);
     assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
 }
+
+#[test]
+fn turns_know_how_they_ended() {
+    let lines = [
+        (0, None, r#""type":"session","id":"s""#),
+        (1, None, r#""type":"user","content":"first""#),
+        (2, Some(1), r#""type":"tool_use","tool_use_id":"t","name":"bash","input":{}"#),
+        (3, Some(2), r#""type":"tool_result","tool_use_id":"t","output":"no","is_error":true"#),
+        (4, Some(3), r#""type":"turn","state":"running""#),
+        (5, Some(4), r#""type":"turn","state":"failed""#),
+        (6, Some(1), r#""type":"assistant","content":"otherwise""#),
+        (7, Some(6), r#""type":"turn","state":"done""#),
+        (8, Some(5), r#""type":"user","content":"second""#),
+    ];
+    let text = text(&lines);
+    let mut turns = Turns::newest(9);
+    scan::scan(text.as_bytes()).records.iter().for_each(|record| turns.feed(record));
+    let told: Vec<_> = turns.turns().iter().map(|it| (it.n, it.end, it.state.as_deref(), it.errors)).collect();
+    // 6 follows 1, whatever was said in between.
+    assert_eq!([3, 6, 7, 8].map(|n| turns.of(n)), [Some(1), Some(1), Some(1), Some(8)]);
+    // Of two ways that lead on from the same words, the later one tells.
+    assert_eq!(told, [(1, 7, Some("done"), 1), (8, 8, None, 0)]);
+}
+
+#[test]
+fn turns_know_the_one_before_them_and_say_no_secrets() {
+    let mut lines = two_lines();
+    let secret = concat!("ghp_", "0123456789abcdefghijABCDEFGHIJ012345");
+    // The cut would go through it.
+    let said = format!(r#""type":"user","content":"{} {secret}""#, "x".repeat(60));
+    lines.push((8, Some(7), r#""type":"compaction","summary":"short""#));
+    lines.push((9, Some(8), &said));
+    let text = text(&lines);
+    let records = scan::scan(text.as_bytes()).records;
+    let feed = |most| {
+        let mut turns = Turns::newest(most);
+        records.iter().for_each(|record| turns.feed(record));
+        turns
+    };
+    let all = feed(100);
+    let told: Vec<(u64, Option<u64>)> = all.turns().iter().map(|turn| (turn.n, turn.parent)).collect();
+    assert_eq!(told, [(1, None), (2, Some(1)), (3, Some(2)), (4, Some(3)), (6, Some(2)), (9, Some(6))]);
+    assert_eq!((all.turns()[4].words.as_str(), all.is_cut()), ("second way", false));
+    assert_eq!(all.compactions(), &[8]);
+    let masked = &all.turns()[5].words;
+    assert!(masked.contains("[mask") && !masked.contains("0123"), "{masked}");
+    let ends: Vec<_> = all.turns().iter().map(|turn| (turn.before, turn.end)).collect();
+    assert_eq!(ends, [(Some(0), 1), (Some(1), 2), (Some(2), 3), (Some(3), 4), (Some(2), 8), (Some(8), 9)]);
+    let few = feed(2);
+    assert_eq!((few.turns()[0].n, few.turns().len(), few.is_cut()), (6, 2, true));
+    assert_eq!(few.tree(), &tree(&lines));
+}

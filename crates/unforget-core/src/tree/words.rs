@@ -1,6 +1,7 @@
 //! The first words of what someone said: enough to recognise a branch by, never more.
 
 use crate::json;
+use crate::mask::mask;
 use crate::record::{Body, Record};
 
 /// How much of what was said is kept, in characters.
@@ -11,22 +12,28 @@ const MAX_LOOK: usize = 1024;
 /// Whether the user speaks in a record. A string says so by its first byte, however long it is.
 pub(super) fn is_said(record: &Record<'_>) -> bool {
     let Body::User { content } = record.body else { return false };
-    content.starts_with('"') || first_words(content).is_some()
+    content.starts_with('"') || first_words(content, one_line).is_some()
 }
 
 /// What the user says in a record, shortened to one line; none if nobody speaks in it.
 pub(super) fn of(record: &Record<'_>) -> Option<String> {
     let Body::User { content } = record.body else { return None };
-    first_words(content)
+    first_words(content, one_line)
+}
+
+/// The same without secrets.
+pub(super) fn masked(record: &Record<'_>) -> Option<String> {
+    let Body::User { content } = record.body else { return None };
+    first_words(content, |text| one_line(&mask(beginning(text))))
 }
 
 /// What the model says in a record, shortened to one line.
 pub(super) fn of_answer(record: &Record<'_>) -> Option<String> {
     let Body::Assistant { content, .. } = record.body else { return None };
-    first_words(content).filter(|words| !words.is_empty())
+    first_words(content, one_line).filter(|words| !words.is_empty())
 }
 
-fn first_words(content: &str) -> Option<String> {
+fn first_words(content: &str, one_line: impl Fn(&str) -> String) -> Option<String> {
     // A payload that is elsewhere has its beginning here.
     let preview = |raw| json::member(&json::members(raw)?, "preview").and_then(json::string);
     if let Some(text) = json::string(content).or_else(|| preview(content)) {
@@ -52,9 +59,12 @@ fn first_words(content: &str) -> Option<String> {
     other
 }
 
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_LOOK)]
+}
+
 fn one_line(text: &str) -> String {
-    let text = &text[..text.floor_char_boundary(MAX_LOOK)];
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = beginning(text).split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(WORDS_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,

@@ -1,9 +1,12 @@
 //! The tree against the history: every parent walked one by one, over files that break every rule.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 use unforget_core::history;
+use unforget_core::record::Record;
 use unforget_core::scan::scan;
-use unforget_core::tree::{Detail, Outline, Tree};
+use unforget_core::tree::{Detail, Outline, Tree, Turns};
 use unforget_testkit::generate::{self, Dice};
 
 /// Lines of a session with heads, names and titles, some numbers used twice, left out or unknown.
@@ -98,6 +101,29 @@ fn assert_agrees(bytes: &[u8], what: &str) {
     );
     let hanging = stretches().flat_map(|stretch| &stretch.children).count();
     assert_eq!(hanging, lines.iter().filter(|line| line.from.is_some()).count(), "{what}");
+    assert_turns_agree(&records, &walked, turns, what);
+}
+
+/// The turns before each other are those that the way has.
+fn assert_turns_agree(records: &[Record<'_>], walked: &[u64], count: u64, what: &str) {
+    let mut turns = Turns::newest(usize::MAX);
+    records.iter().for_each(|record| turns.feed(record));
+    assert_eq!((turns.turns().len() as u64, turns.is_cut()), (count, false), "{what}");
+    let parents: HashMap<u64, Option<u64>> = turns.turns().iter().map(|turn| (turn.n, turn.parent)).collect();
+    if parents.len() < turns.turns().len()
+        || records.iter().any(|one| records.iter().filter(|it| it.n == one.n).count() > 1)
+    {
+        // Numbers that were used twice name no turn.
+        return;
+    }
+    let said: Vec<u64> = walked.iter().copied().filter(|n| parents.contains_key(n)).collect();
+    let (mut back, mut at) = (Vec::new(), said.last().copied());
+    while let Some(n) = at {
+        back.push(n);
+        at = parents[&n];
+    }
+    back.reverse();
+    assert_eq!(back, said, "{what}");
 }
 
 proptest! {

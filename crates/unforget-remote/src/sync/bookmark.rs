@@ -172,7 +172,7 @@ impl Bookmarks {
     }
 
     /// What the remote confirmed of the transcript that is here now.
-    pub(super) fn proved(&self, local: &dyn Local, reader: &LogReader) -> Result<Option<Bookmark>> {
+    pub fn proved(&self, local: &dyn Local, reader: &LogReader) -> Result<Option<Bookmark>> {
         match self.get(local.dir(), local.id()) {
             Some(bookmark) if bookmark.is_in(reader)? => Ok(Some(bookmark)),
             _ => Ok(None),

@@ -98,6 +98,30 @@ async fn r02_a_remote_that_cannot_be_asked_is_not_one_that_has_nothing() {
 }
 
 #[tokio::test]
+async fn a_lease_whose_renewal_lost_its_answer_is_still_held_and_can_be_given_back() {
+    let way = Way::to(Memory::default().remote());
+    let machine = Machine::new(1);
+    let id = machine.begin(&["one"]);
+    let ttl = Duration::from_secs(60);
+    let acquired = lease::acquire(&way, &stream(&id), "first", NOW, ttl).await.unwrap();
+    let Acquired::Held(mut held) = acquired else { panic!("{acquired:?}") };
+    way.set(Weather::Mute);
+    assert!(held.renew(&way, NOW + 50_000).await.is_err());
+    way.set(Weather::Fair);
+    held.renew(&way, NOW + 51_000).await.unwrap();
+    assert_eq!(held.until_ms(), NOW + 111_000);
+    way.set(Weather::Mute);
+    assert!(held.renew(&way, NOW + 100_000).await.is_err());
+    way.set(Weather::Fair);
+    held.clone().release(&way).await.unwrap();
+    assert_eq!(lease::look(&way, &stream(&id)).await.unwrap().unwrap().until_ms, 0);
+    // Whoever has it now keeps it.
+    let other = lease::acquire(&way, &stream(&id), "second", NOW + 100_000, ttl).await.unwrap();
+    assert!(matches!(other, Acquired::Held(_)), "{other:?}");
+    assert!(matches!(held.renew(&way, NOW + 150_000).await, Err(Error::Conflict { .. })));
+}
+
+#[tokio::test]
 async fn r04_a_save_whose_answer_was_lost_is_there_once() {
     let way = Way::to(Memory::default().remote());
     let machine = Machine::new(1);

@@ -103,3 +103,13 @@ pub(crate) struct Label {
     #[arg(long, conflicts_with = "label")]
     pub(crate) off: bool,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct Pin {
+    /// The session
+    #[arg(value_name = "REF")]
+    pub(crate) name: String,
+    /// Pin it no longer
+    #[arg(long)]
+    pub(crate) off: bool,
+}

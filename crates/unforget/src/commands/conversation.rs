@@ -67,6 +67,10 @@ pub(crate) fn shown<'a>(record: &Record<'a>) -> Vec<Shown<'a>> {
             let to = to.map_or(String::new(), |n| format!(" at record {n}"));
             one("label", format!("{name}{to}"), Cow::Borrowed(""), AnsiColor::Blue, false)
         }
+        Body::Pinned { on } => {
+            let what = if *on { "this session" } else { "this session no longer" };
+            one("pin", what.to_owned(), Cow::Borrowed(""), AnsiColor::Blue, false)
+        }
         Body::Expire { after } => {
             let what = after.as_deref().unwrap_or("as the settings say").to_owned();
             one("expires", what, Cow::Borrowed(""), AnsiColor::Blue, false)

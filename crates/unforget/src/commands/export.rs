@@ -10,6 +10,7 @@ use std::path::Path;
 use unforget_core::blob::references;
 use unforget_core::bundle::{Contents, Packed, pack};
 use unforget_core::json::{self, quote};
+use unforget_core::masked::{self, Masked};
 use unforget_core::medium::{Medium as _, Os, publish_durable, publish_written};
 use unforget_core::record::{Body, Record};
 use unforget_core::scan::{Scan, scan};
@@ -23,11 +24,9 @@ use crate::screen;
 mod document;
 mod html;
 mod markdown;
-mod masked;
 mod words;
 
 use document::{Branches, Secrets};
-use masked::Masked;
 
 pub(crate) fn run(context: &Context, args: &Export) -> Result<Outcome> {
     let transcript = context.transcript(&args.name)?;

@@ -1,4 +1,4 @@
-//! `expire` and `label`: how long a session is kept, and the name that keeps it for ever.
+//! `expire`, `label` and `pin`: how long a session is kept, the name that keeps it for ever, and whether it stays at the top of lists.
 
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use unforget_core::json::quote;
 use unforget_core::record::Draft;
 use unforget_core::retention::Keep;
 
-use crate::cli::{Expire, Label};
+use crate::cli::{Expire, Label, Pin};
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
 use crate::screen;
@@ -75,6 +75,19 @@ pub(crate) fn label(context: &Context, args: &Label) -> Result<Outcome> {
         (true, label) => writeln!(out, "{{\"id\":{},\"label\":{}}}", quote(id), quote(label))?,
         (false, "") => writeln!(out, "{id} has no label")?,
         (false, label) => writeln!(out, "{id} is labelled {}", screen::one_line(label))?,
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn pin(context: &Context, args: &Pin) -> Result<Outcome> {
+    let mut session = context.store.open(&context.resolve(&args.name)?)?;
+    session.append(&[Draft::pinned(!args.off)])?;
+    let id = session.id().as_str();
+    let mut out = anstream::stdout().lock();
+    match (context.json, args.off) {
+        (true, off) => writeln!(out, "{{\"id\":{},\"pinned\":{}}}", quote(id), !off)?,
+        (false, true) => writeln!(out, "{id} is not pinned")?,
+        (false, false) => writeln!(out, "{id} is pinned")?,
     }
     Ok(Outcome::Done)
 }

@@ -24,9 +24,12 @@ use crate::config::{self, Config, file, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
 
 pub(crate) mod carry;
+mod guarded;
 mod look;
 mod mounted;
 mod seal;
+
+pub(crate) use guarded::Guarded;
 
 /// A key is shorter than this.
 const MAX_KEY_FILE: u64 = 4096;
@@ -100,8 +103,7 @@ impl Place {
         };
         let remote = Observed::new(open(&address, key.clone())?);
         let medium = context.store.medium().clone();
-        // What one tenant has there, another has not.
-        let name = format!("{}-{}", address.name(), &encode::sha256_hex(tenant.as_bytes())[..8]);
+        let name = known_as(&address, &tenant);
         Ok(Some(Self {
             bookmarks: Bookmarks::new(medium.clone(), &name),
             outbox: Outbox::new(medium, &name),
@@ -111,6 +113,11 @@ impl Place {
             remote,
             address,
         }))
+    }
+
+    /// What the remote is called in a home.
+    pub(crate) fn known_as(&self) -> String {
+        known_as(&self.address, &self.tenant)
     }
 
     /// Sees, before anything is sent, that nothing is sent open to where others seal; asks once.
@@ -206,6 +213,11 @@ impl Place {
             }
         }
     }
+}
+
+/// What a remote is called in a home: what one tenant has there, another has not.
+fn known_as(address: &Address, tenant: &str) -> String {
+    format!("{}-{}", address.name(), &encode::sha256_hex(tenant.as_bytes())[..8])
 }
 
 /// Opens a remote.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
+use unforget_agent::prices::{Cost, Prices};
 use unforget_core::catalog::Holders;
 use unforget_core::index::Place;
 use unforget_core::key::Key;
@@ -17,7 +18,6 @@ use crate::commands::Context;
 use crate::commands::usage::Sums;
 use crate::config::{self, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
-use crate::prices::{Cost, Prices};
 use crate::screen;
 use crate::when::{self, Edge};
 
@@ -85,6 +85,7 @@ fn ask(context: &Context, args: &Sessions) -> Result<Ask> {
         until_ms: when(&args.until, Edge::End)?,
         label: args.label.clone(),
         state: args.state.map(Wanted::from),
+        pinned: args.pinned.then_some(true),
     };
     let sort = Sort::from(args.sort);
     let after = match &args.cursor {
@@ -165,6 +166,7 @@ pub(crate) fn table(context: &Context, out: &mut impl std::io::Write, shown: &Sh
             (None, Some(title)) => title.clone(),
             (None, None) => String::new(),
         };
+        let name = if row.pinned { format!("* {name}") } else { name };
         let here = (shown.current == Some(row.id.as_str())).then(|| "<- here".to_owned());
         let live = holder(context, entry, shown.holders).map(|holder| format!("live: {holder}"));
         let remark = remark(row)

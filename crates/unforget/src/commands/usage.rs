@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use unforget_agent::prices::{Cost, Prices};
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::retention::Pattern;
@@ -16,7 +17,6 @@ use crate::cli::{By, Usage};
 use crate::commands::Context;
 use crate::config::{self, flags::Flags};
 use crate::failure::{Outcome, Result};
-use crate::prices::{Cost, Prices};
 use crate::progress::Progress;
 use crate::when::{self, Edge};
 

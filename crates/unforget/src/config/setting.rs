@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use toml_edit::Item;
+use unforget_agent::prices::Prices;
 use unforget_core::key::Key;
 use unforget_core::retention::Rules;
 
 use super::table;
-use crate::prices::Prices;
 
 /// Something that can be set.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ const fn setting(
 
 /// Everything that can be set.
 #[rustfmt::skip]
-pub(crate) static SETTINGS: [Setting; 22] = [
+pub(crate) static SETTINGS: [Setting; 26] = [
     setting("model", Kind::Text, ["--model", "MODEL_ID"], Some("claude-sonnet-4-5"), "The model that answers"),
     setting("base_url", Kind::Address, ["--base-url", "ANTHROPIC_BASE_URL"], Some("https://api.anthropic.com"), "Where the API is"),
     setting("api_key", Kind::Secret, ["", "ANTHROPIC_API_KEY"], None, "The API's key; better in the environment than in the file, and never printed"),
@@ -116,6 +116,10 @@ pub(crate) static SETTINGS: [Setting; 22] = [
     setting("tenant", Kind::Text, ["", "UNFORGET_TENANT"], Some("default"), "Whose sessions they are there"),
     setting("remote_key", Kind::Path, ["", "UNFORGET_REMOTE_KEY"], None, "A file with the key that seals what is copied there (64 hexadecimal digits)"),
     setting("ack", Kind::Choice(&["local", "remote"]), ["--ack", "UNFORGET_ACK"], Some("local"), "When a turn counts as saved: on this disk (`local`), or when the remote has it, too (`remote`)"),
+    setting("agents", Kind::List, ["", "UNFORGET_AGENTS"], Some("main"), "The agents of `serve`, the usual one first: `claude` is Claude Code, any other name the built-in one"),
+    setting("claude_program", Kind::Path, ["", "UNFORGET_CLAUDE_PROGRAM"], None, "Claude Code, for `serve` [default: `claude` in the PATH]"),
+    setting("claude_arguments", Kind::List, ["", "UNFORGET_CLAUDE_ARGUMENTS"], Some(""), "More arguments for Claude Code in `serve`, separated by commas"),
+    setting("claude_folder", Kind::Path, ["", "UNFORGET_CLAUDE_FOLDER"], None, "The folder that Claude Code works in for `serve` [default: one of each session's own]"),
     setting("retention", Kind::Retention, ["", ""], None, "How long sessions and the trash are kept, by key; nothing expires without it"),
     setting("prices", Kind::Prices, ["", ""], None, "What tokens cost, for models that are not built in or cost something else"),
 ];

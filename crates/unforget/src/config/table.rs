@@ -14,9 +14,8 @@
 //! What is wrong is told with the name that it stands at; nothing is guessed, because a wrong guess here deletes something.
 
 use toml_edit::{Item, TableLike};
+use unforget_agent::prices::{Price, Prices};
 use unforget_core::retention::{Keep, Pattern, Rules};
-
-use crate::prices::{Price, Prices};
 
 /// What a table for retention looks like.
 pub(crate) const RETENTION: &str = "a table in the file: [retention] with lines such as \"main:cli:*\" = \"90d\", trash = \"30d\" or disk_budget = \"5GB\"";

@@ -159,7 +159,9 @@ impl Host {
     /// The files of a session besides its transcript, by name.
     pub(crate) fn parts(&self, id: &str) -> Vec<(String, Vec<u8>)> {
         let folder = self.machine.transcript(id).expect("the session is there").with_extension("");
-        files(&folder).into_iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
+        // What the program was about to put in place when it was killed is no part of the session yet.
+        let names = files(&folder).into_iter().filter(|name| !name.contains(".tmp."));
+        names.map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
     }
 
     /// The process of Claude Code that has a session open.

@@ -329,3 +329,29 @@ fn a_table_in_a_pipe_is_not_cut() {
     home.conversation(key, &["one"]);
     assert!(home.ok(&["sessions"]).contains(key));
 }
+
+#[test]
+fn z12_neither_a_command_nor_the_file_itself_shows_what_leads_a_terminal_astray() {
+    let home = Home::new();
+    // Clear the screen, turn the direction round, change the colour with one character: escaped, as JSON has it, and as they are.
+    let escaped = home.conversation("main:cli:ada", &["a pelican \\u001b[2J and\\u202e more \\u009b31m"]);
+    let bare = home.conversation("main:cli:bob", &["a bare\u{202e} pelican \u{9b}31m"]);
+    let commands: [&[&str]; 8] = [
+        &["show", &escaped],
+        &["show", &bare],
+        &["sessions"],
+        &["search", "pelican"],
+        &["tree", &escaped],
+        &["tree", &bare],
+        &["export", &escaped],
+        &["show", "--json", &escaped],
+    ];
+    let mut shown: Vec<(String, String)> =
+        commands.iter().map(|command| (command.join(" "), home.ok(command))).collect();
+    shown.push(("cat".to_owned(), std::fs::read_to_string(home.transcript(&escaped)).unwrap()));
+    for (command, text) in shown {
+        assert!(text.contains("pelican") || command.starts_with("tree"), "{command}: {text}");
+        let astray: Vec<char> = text.chars().filter(|c| matches!(c, '\u{1b}' | '\u{202e}' | '\u{9b}')).collect();
+        assert!(astray.is_empty(), "{command}: {astray:?} in {text:?}");
+    }
+}

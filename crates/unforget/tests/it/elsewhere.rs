@@ -29,7 +29,7 @@ impl Place {
         Self { url: shared().url(schema), variables: Vec::new(), _server: Box::new(()) }
     }
 
-    fn bucket(name: &str) -> Self {
+    pub(crate) fn bucket(name: &str) -> Self {
         let server = Moto::open();
         server.make(name);
         let variables = vec![

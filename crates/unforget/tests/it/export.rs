@@ -190,7 +190,7 @@ fn only_the_current_path_is_shown_unless_all_is_asked_for_and_compactions_stand_
 }
 
 #[test]
-fn a_masked_export_has_no_secret_in_any_form_and_the_session_keeps_it() {
+fn z09_a_masked_export_has_no_secret_in_any_form_and_the_session_keeps_it() {
     let home = Home::new();
     let long = format!("{} {SECRET}", "word ".repeat(60_000));
     let quoted = serde_json::to_string(&long).unwrap();

@@ -122,6 +122,25 @@ fn a_label_is_taken_off_in_the_same_words_everywhere() {
 }
 
 #[test]
+fn a_session_is_pinned_and_marked_until_it_is_not() {
+    let home = Home::new();
+    let ids = past(&home, &["a", "b"]);
+    assert_eq!(run(&home, "", &["pin", "a"]).out, format!("{} is pinned\n", ids[0]));
+    let listed = |args: &[&str]| run(&home, "", args).out;
+    assert!(listed(&["sessions"]).contains("  * "), "{}", listed(&["sessions"]));
+    let only = listed(&["sessions", "--pinned", "--json"]);
+    assert!(only.contains(&ids[0]) && only.contains("\"pinned\":true") && !only.contains(&ids[1]), "{only}");
+    assert_eq!(
+        run(&home, "", &["pin", "a", "--off", "--json"]).out,
+        format!("{{\"id\":\"{}\",\"pinned\":false}}\n", ids[0])
+    );
+    assert!(!listed(&["sessions"]).contains("  * "));
+    assert_eq!(listed(&["sessions", "--pinned"]), "No session is like that.\n");
+    assert!(listed(&["show", "a"]).contains("this session no longer"), "{}", listed(&["show", "a"]));
+    assert_eq!(run(&home, "", &["doctor"]).code, 0, "it is no damage");
+}
+
+#[test]
 fn a_list_tells_costs_and_when_someone_was_in_a_session() {
     let home = Home::new();
     let ids = past(&home, &["a", "b"]);

@@ -13,6 +13,7 @@ mod branches;
 mod claude;
 mod commands;
 mod config;
+mod container;
 #[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]
 mod elsewhere;
 mod errors;
@@ -22,15 +23,21 @@ mod import;
 mod keep;
 mod kill;
 mod oneshot;
+#[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]
+mod packages;
+mod page;
 mod readme;
 mod remote;
 mod repl;
 mod review;
 mod scene;
 mod search;
+mod serve;
 mod soak;
 mod support;
 mod terminal;
+mod token;
+mod traces;
 
 #[test]
 fn every_file_of_this_folder_is_a_module() {

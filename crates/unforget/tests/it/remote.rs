@@ -97,7 +97,7 @@ fn a_remote_that_cannot_be_asked_is_not_an_empty_one() {
 }
 
 #[test]
-fn what_is_sealed_is_read_with_its_key_only() {
+fn z16_what_is_sealed_is_read_with_its_key_only() {
     let machines = Machines::new();
     let Machines { one, two, .. } = &machines;
     let id = one.conversation("main:cli:ann", &["remember the pelican"]);
@@ -109,7 +109,9 @@ fn what_is_sealed_is_read_with_its_key_only() {
     assert!(without.err.contains("sealed with a key, and none was given"), "{without:?}");
     let other = two.write("other.key", "7".repeat(64));
     let wrong = machines.run(two, &["pull", &id, "--key-file", other.to_str().unwrap()]);
+    assert_eq!(wrong.code, 1, "{wrong:?}");
     assert!(wrong.err.contains("another key"), "{wrong:?}");
+    assert_ne!(machines.run(two, &["show", &id]).code, 0, "nothing of it came");
     machines.ok(two, &["pull", &id, "--key-file", key]);
     assert!(two.ok(&["show", &id]).contains("pelican"));
 }

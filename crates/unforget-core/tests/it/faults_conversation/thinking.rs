@@ -255,3 +255,15 @@ fn context(system: &str, tools: &str, model: &str) -> Draft {
 fn thought(signature: &str, words: &str) -> String {
     json!([{"type": "thinking", "thinking": "hm", "signature": signature}, text(words)]).to_string()
 }
+
+#[test]
+fn z10_masking_leaves_signatures_alone_and_is_the_same_each_time() {
+    let secret = concat!("ghp_", "0123456789abcdefghijABCDEFGHIJ012345");
+    let signature = "AKIA0123456789ABCDEF".repeat(5);
+    let block = format!(r#"{{"type":"thinking","thinking":"{secret}","signature":"{signature}"}}"#);
+    let raw = format!(r#"{{"type":"assistant","content":[{block}]}}"#);
+    let masked = unforget_core::masked::mask_json(&raw, 0);
+    assert!(masked.contains(&signature) && !masked.contains(secret), "{masked}");
+    assert_eq!(unforget_core::masked::mask_json(&raw, 0), masked);
+    assert_eq!(unforget_core::masked::mask_json(&masked, 0), masked);
+}

@@ -111,6 +111,9 @@ pub(super) enum Say {
         kept: Option<usize>,
     },
     Expire,
+    Pinned {
+        on: bool,
+    },
 }
 
 /// What happens to the index.
@@ -143,6 +146,7 @@ fn say() -> impl Strategy<Value = Say> {
         2 => prop::option::weighted(0.9, 0..32_usize).prop_map(|step| Say::Head { step }),
         1 => (0..8_usize, prop::option::of(0..32_usize)).prop_map(|(word, kept)| Say::Compaction { word, kept }),
         1 => Just(Say::Expire),
+        1 => any::<bool>().prop_map(|on| Say::Pinned { on }),
     ]
 }
 

@@ -48,13 +48,19 @@ pub(super) enum What {
     Head { to: Option<usize> },
     Compaction { kept: Option<usize> },
     Expire { after: String },
+    Pinned { on: bool },
 }
 
 impl Record {
     pub(super) fn is_step(&self) -> bool {
         !matches!(
             self.what,
-            What::Title { .. } | What::Label { .. } | What::Name { .. } | What::Head { .. } | What::Expire { .. }
+            What::Title { .. }
+                | What::Label { .. }
+                | What::Name { .. }
+                | What::Head { .. }
+                | What::Expire { .. }
+                | What::Pinned { .. }
         )
     }
 
@@ -94,6 +100,7 @@ pub(super) struct Row {
     pub(super) tokens: u64,
     pub(super) head: Option<u64>,
     pub(super) expires: Option<String>,
+    pub(super) pinned: bool,
     pub(super) damage: u64,
 }
 
@@ -143,7 +150,7 @@ impl Session {
 
     pub(super) fn row(&self) -> Row {
         let (mut label, mut given, mut said, mut expires) = (None, None, None, None);
-        let (mut turns, mut tokens) = (0, 0);
+        let (mut turns, mut tokens, mut pinned) = (0, 0, false);
         for (n, record) in self.records.iter().enumerate() {
             match &record.what {
                 What::Header { label: named } => label = named.clone(),
@@ -155,6 +162,7 @@ impl Session {
                 }
                 What::Turn { tokens: taken } if n >= self.own => tokens += taken,
                 What::Expire { after } => expires = Some(after.clone()),
+                What::Pinned { on } => pinned = *on,
                 _ => {}
             }
         }
@@ -171,6 +179,7 @@ impl Session {
             tokens,
             head: self.head().map(|n| n as u64),
             expires,
+            pinned,
             damage: u64::from(self.is_torn),
         }
     }

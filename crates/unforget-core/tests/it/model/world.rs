@@ -259,6 +259,10 @@ impl World {
                 self.model.sessions[at].add(ms, What::Expire { after: "30d".to_owned() }, Vec::new());
                 vec![Draft::expire(Some("30d"))]
             }
+            Say::Pinned { on } => {
+                self.model.sessions[at].add(ms, What::Pinned { on: *on }, Vec::new());
+                vec![Draft::pinned(*on)]
+            }
         }
     }
 

@@ -255,6 +255,7 @@ impl Builder {
             | Body::Title { .. }
             | Body::Trim { .. }
             | Body::Expire { .. }
+            | Body::Pinned { .. }
             | Body::Aside { .. } => None,
         }
     }

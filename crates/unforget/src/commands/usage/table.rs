@@ -228,7 +228,7 @@ mod tests {
     use unforget_core::usage::Tokens;
 
     use super::*;
-    use crate::prices::Cost;
+    use unforget_agent::prices::Cost;
 
     fn row(input: u64, dollars: u128) -> Row {
         let tokens = Tokens { input, cache_read: input, ..Tokens::default() };

@@ -63,7 +63,7 @@ impl World {
         let text = |text: &str| Some(text.to_owned());
         let (since, until) = (super::BEGINNING + 6000, super::BEGINNING + 40_000_000);
         type Takes<'t> = Box<dyn Fn(&Row) -> bool + 't>;
-        let filters: [(listing::Filter, Takes<'_>); 6] = [
+        let filters: [(listing::Filter, Takes<'_>); 8] = [
             (listing::Filter::default(), Box::new(|_| true)),
             (
                 listing::Filter { agent: text("work"), ..Default::default() },
@@ -81,6 +81,8 @@ impl World {
                 listing::Filter { label: text(NAMES[0]), ..Default::default() },
                 Box::new(|row| row.label.as_deref() == Some(NAMES[0])),
             ),
+            (listing::Filter { pinned: Some(true), ..Default::default() }, Box::new(|row| row.pinned)),
+            (listing::Filter { pinned: Some(false), ..Default::default() }, Box::new(|row| !row.pinned)),
             (
                 listing::Filter { state: Some(Wanted::Live), ..Default::default() },
                 Box::new(|row| !row.is_trashed && self.open.contains_key(&row.id)),
@@ -274,6 +276,7 @@ fn rows(entries: &[Entry]) -> Vec<Row> {
             tokens: row.tokens,
             head: row.head,
             expires: row.expires,
+            pinned: row.pinned,
             damage: row.damage,
         }
     };

@@ -3,6 +3,8 @@
 //! The built-in table has the list prices of Claude models in USD for a million tokens; people with another contract, or with other models,
 //! write their own into the settings. A model that is in neither has no price: its tokens are counted and its cost is said to be unknown,
 //! never zero. Sums are made of whole picodollars, so that they do not depend on the order of sessions.
+//!
+//! Must not know where settings are, nor which sessions there are: it is given a model's name and its tokens.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,7 @@ const MAX_PRICE: f64 = 1_000_000.0;
 
 /// Picodollars for one token of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Price {
+pub struct Price {
     input: u64,
     output: u64,
     cache_write: u64,
@@ -71,7 +73,7 @@ impl Price {
     }
 
     /// A price that a person wrote down, in dollars for a million tokens; otherwise, what would be right.
-    pub(crate) fn of(members: &[(&str, f64)]) -> Result<Self, String> {
+    pub fn of(members: &[(&str, f64)]) -> Result<Self, String> {
         const NAMES: [&str; 5] = ["input", "output", "cache_write", "cache_write_hour", "cache_read"];
         for (name, dollars) in members {
             if !NAMES.contains(name) {
@@ -117,8 +119,9 @@ fn picodollars(dollars: f64) -> u64 {
 
 /// Prices by model: a person's own, and the built-in ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Prices {
-    pub(crate) own: BTreeMap<String, Price>,
+pub struct Prices {
+    /// A person's own, by the name of a model or of a family.
+    pub own: BTreeMap<String, Price>,
 }
 
 impl Prices {
@@ -129,7 +132,7 @@ impl Prices {
     }
 
     /// What calls of a model cost.
-    pub(crate) fn cost(&self, model: &str, line: &Line) -> Cost {
+    pub fn cost(&self, model: &str, line: &Line) -> Cost {
         match self.of(model) {
             Some(price) => {
                 let extra = price.of_tokens(&line.long).saturating_mul(u128::from(price.long.saturating_sub(1)));
@@ -160,9 +163,11 @@ fn is_of(model: &str, family: &str) -> bool {
 
 /// What something cost, and how many tokens have no price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Cost {
-    pub(crate) picodollars: u128,
-    pub(crate) unpriced: u64,
+pub struct Cost {
+    /// The known part.
+    pub picodollars: u128,
+    /// Tokens without a price.
+    pub unpriced: u64,
 }
 
 impl std::ops::AddAssign for Cost {
@@ -174,12 +179,12 @@ impl std::ops::AddAssign for Cost {
 
 impl Cost {
     /// Whether any of it is known.
-    pub(crate) fn is_known(&self) -> bool {
+    pub fn is_known(&self) -> bool {
         self.unpriced == 0 || self.picodollars > 0
     }
 
     /// `$1.20`, `$0.0042`, `unknown`, or `> $1.20` if a part of it is unknown.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         let known = match self.picodollars {
             0 => "$0.00".to_owned(),
             small if small < DOLLAR - DOLLAR / 20_000 => {
@@ -197,8 +202,15 @@ impl Cost {
         }
     }
 
+    /// The known part in dollars, to a millionth; none if nothing is known.
+    pub fn dollars(&self) -> Option<f64> {
+        const MILLION: u128 = 1_000_000;
+        let millionths = self.picodollars.saturating_add(MILLION / 2) / MILLION;
+        self.is_known().then(|| millionths as f64 / MILLION as f64)
+    }
+
     /// The known part in dollars, as a JSON number; `null` if nothing is known.
-    pub(crate) fn json(&self) -> String {
+    pub fn json(&self) -> String {
         if !self.is_known() {
             return "null".to_owned();
         }
@@ -271,6 +283,14 @@ mod tests {
         assert!(Price::of(&[("input", -1.0), ("output", 1.0)]).is_err());
         assert!(Price::of(&[("input", f64::NAN), ("output", 1.0)]).is_err());
         assert!(Price::of(&[("inptu", 1.0)]).unwrap_err().contains("there is no `inptu`"));
+    }
+
+    #[test]
+    fn dollars_are_known_to_a_millionth_or_not_at_all() {
+        let dollars = |picodollars, unpriced| Cost { picodollars, unpriced }.dollars();
+        assert_eq!(dollars(1_234_567_800_000, 0), Some(1.234_568));
+        assert_eq!([dollars(0, 0), dollars(0, 1), dollars(2_000_000, 1)], [Some(0.0), None, Some(0.000_002)]);
+        assert!(dollars(u128::MAX / 2, 0).is_some_and(f64::is_finite));
     }
 
     #[test]

@@ -7,14 +7,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use unforget_core::blob::{BlobRef, references};
-use unforget_core::encode::sha256_hex;
-use unforget_core::json;
-use unforget_core::lines;
-use unforget_core::rechain::Rechain;
-use unforget_core::record::{Body, Record};
-
-use unforget_core::mask::mask;
+use crate::blob::{BlobRef, references};
+use crate::encode::sha256_hex;
+use crate::json;
+use crate::lines;
+use crate::mask::mask;
+use crate::rechain::Rechain;
+use crate::record::{Body, Record};
 
 /// Members of a record that name or number something.
 const OF_THE_RECORD: [&str; 7] = ["type", "ts", "id", "tool_use_id", "msg", "crc", "blobs"];
@@ -26,16 +25,18 @@ const DATA_FROM: usize = 64;
 const PREVIEW_CHARS: usize = 200;
 
 /// A masked copy.
-pub(crate) struct Masked {
-    pub(crate) transcript: Vec<u8>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Masked {
+    /// The transcript.
+    pub transcript: Vec<u8>,
     /// The masked payloads by their new hash.
-    pub(crate) payloads: BTreeMap<String, Vec<u8>>,
+    pub payloads: BTreeMap<String, Vec<u8>>,
     /// Payloads that are not there.
-    pub(crate) missing: u64,
+    pub missing: u64,
 }
 
 /// Masks a transcript; `payload` reads one by its hash.
-pub(crate) fn masked(bytes: &[u8], payload: impl Fn(&str) -> Option<Vec<u8>>) -> Masked {
+pub fn masked(bytes: &[u8], payload: impl Fn(&str) -> Option<Vec<u8>>) -> Masked {
     let mut out = Masked { transcript: Vec::new(), payloads: BTreeMap::new(), missing: 0 };
     let mut copy = Rechain::default();
     let mut told = false;
@@ -92,7 +93,7 @@ fn repoint(line: &str, old: &BlobRef, payload: &impl Fn(&str) -> Option<Vec<u8>>
 }
 
 /// JSON text with the words in its strings masked; `depth` is how deep in a record it stands.
-fn mask_json(raw: &str, mut depth: usize) -> Cow<'_, str> {
+pub fn mask_json(raw: &str, mut depth: usize) -> Cow<'_, str> {
     let bytes = raw.as_bytes();
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);

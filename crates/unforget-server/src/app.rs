@@ -1,0 +1,159 @@
+//! What every handler can reach, and what is known of whoever asks.
+//!
+//! Three kinds of ids meet here and have three types: a session's ([`SessionId`]), the one that AgentCore Runtime gives a connection
+//! ([`RuntimeSessionId`]), and a Claude session's, which stays within its agent.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::{HeaderMap, HeaderName};
+use secrecy::SecretString;
+use unforget_agent::prices::Prices;
+use unforget_core::key::Key;
+use unforget_core::stamp::SessionId;
+
+use crate::actor::ActorId;
+use crate::door::Door;
+use crate::entries::Entries;
+use crate::error::{Code, Problem, Result};
+use crate::hub::Hub;
+use crate::identity::Identity;
+use crate::limits::Limits;
+use crate::realm::Realm;
+use crate::socket::{Wanted, runtime_key};
+
+/// The header that AgentCore Runtime names a session with.
+pub const RUNTIME_SESSION: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-session-id");
+/// The header that AgentCore Runtime names a request with.
+pub const RUNTIME_REQUEST: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-request-id");
+/// The header that AgentCore Runtime names a user with.
+pub const RUNTIME_USER: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-user-id");
+/// Says that another server sent this.
+pub const FORWARDED: HeaderName = HeaderName::from_static("x-unforget-forwarded");
+/// What is shown to another server that serves a session: what says who is asking.
+pub const PASSED_ON: [HeaderName; 4] =
+    [axum::http::header::AUTHORIZATION, RUNTIME_SESSION, RUNTIME_REQUEST, RUNTIME_USER];
+
+/// The channel of sessions that begin without a key.
+const CHANNEL: &str = "api";
+
+/// What every handler can reach.
+#[derive(Debug)]
+pub struct App {
+    /// The live sessions, and through it the realms.
+    pub hub: Arc<Hub>,
+    /// What SDKs of agents keep.
+    pub entries: Arc<Entries>,
+    /// Who is asking.
+    pub identity: Identity,
+    /// From where.
+    pub door: Door,
+    /// Actors who may see the numbers of the whole server.
+    pub operators: Vec<String>,
+    /// How many WebSockets each actor has.
+    pub sockets: Arc<Counts>,
+    /// What asks other servers.
+    pub client: reqwest::Client,
+    /// What tokens cost.
+    pub prices: Arc<Prices>,
+    /// Whether the page is shown.
+    pub page: bool,
+}
+
+/// Whoever asks.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who it is; none if that is still to be said.
+    pub actor: Option<ActorId>,
+    /// From which address.
+    pub peer: IpAddr,
+    /// What the runtime calls the connection.
+    pub runtime_session: Option<RuntimeSessionId>,
+    /// The token of a WebSocket's first message.
+    pub token: Option<SecretString>,
+    /// Whether another server sent it here.
+    pub is_forwarded: bool,
+    /// What it showed.
+    pub headers: Arc<HeaderMap>,
+}
+
+/// What AgentCore Runtime calls a session: which connections belong together. It says nothing about whose a conversation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeSessionId(String);
+
+impl RuntimeSessionId {
+    /// Takes an id of 1 to 256 printable characters; the runtime's own have 33 at least.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_sound = (1..=256).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        is_sound.then(|| Self(text.to_owned()))
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl App {
+    /// The bounds.
+    pub fn limits(&self) -> &Limits {
+        &self.hub.shared().limits
+    }
+
+    /// The session that is asked for; a new one if none is.
+    pub(crate) async fn session(
+        &self,
+        realm: &Arc<Realm>,
+        wanted: &Wanted,
+        runtime: Option<&RuntimeSessionId>,
+    ) -> Result<SessionId> {
+        let usual = self.hub.agents().usual();
+        match (wanted, runtime) {
+            (Wanted::Id(id), _) => Ok(id.clone()),
+            (Wanted::Key(key), _) => self.hub.of_key(realm, key).await,
+            (Wanted::Current, Some(session)) => self.hub.of_key(realm, &runtime_key(usual, session)?).await,
+            (Wanted::New(Some(agent)), Some(session)) => self.hub.of_key(realm, &runtime_key(agent, session)?).await,
+            (Wanted::New(agent), _) => self.begin(realm, agent.as_deref().unwrap_or(usual)).await,
+            (Wanted::Current, None) => self.begin(realm, usual).await,
+        }
+    }
+
+    async fn begin(&self, realm: &Arc<Realm>, agent: &str) -> Result<SessionId> {
+        let peer = uuid::Uuid::now_v7().to_string();
+        let key = Key::new(agent, CHANNEL, None, &peer).map_err(unforget_core::Error::from)?;
+        self.hub.begin(realm, &key, None).await
+    }
+}
+
+/// How many of something each actor has.
+#[derive(Debug, Default)]
+pub struct Counts(Mutex<HashMap<ActorId, usize>>);
+
+/// One of them, until it is dropped.
+pub struct Counted(Arc<Counts>, ActorId);
+
+impl Counts {
+    /// Counts one more, unless there are too many.
+    pub fn count(self: &Arc<Self>, actor: &ActorId, most: usize) -> Result<Counted> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(actor.clone()).or_default();
+        if *count >= most {
+            return Err(Problem::new(Code::TooMany, format!("you have {count} connections already")));
+        }
+        *count += 1;
+        Ok(Counted(self.clone(), actor.clone()))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.1);
+            }
+        }
+    }
+}

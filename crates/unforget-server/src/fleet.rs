@@ -1,0 +1,547 @@
+//! Several servers that share a remote: which of them serves a session, and what the others know of it.
+//!
+//! There is no consensus of our own. Whoever takes up a session takes its [`lease`] at the remote, which decides by compare-and-append between two who try, and
+//! fetches what others wrote. Everything that concerns the session happens at its holder; the others lead their clients there. A lease ends by
+//! itself, so that the sessions of a server that died move on.
+//!
+//! A lease is a matter of clocks, and a server that slept may believe that it holds one. What keeps such a zombie out is the transcript: whoever takes over from
+//! somebody who did not give the lease back appends a record first (`served`), and from then on the remote refuses what the zombie appends behind lines that are no
+//! longer the last ones. What it had written and not sent is kept at its place as a fork.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use unforget_core::key::Key;
+use unforget_core::layout::AgentDir;
+use unforget_core::record::Draft;
+use unforget_core::stamp::{SessionId, SharedSource};
+use unforget_core::store::Store;
+use unforget_remote::lease::{self, Acquired, Lease};
+use unforget_remote::sync::{self, Bookmarks, Link, Local as _, Native, Outbox, Pointer};
+use unforget_remote::{Error, Remote, Stream};
+
+use crate::actor::ActorId;
+use crate::entries;
+use crate::error::{Code, Problem, Result};
+use crate::live::Live;
+use crate::realm::{Name, Realm};
+
+mod others;
+#[cfg(test)]
+mod tests;
+
+/// How often it is tried to be the last who wrote.
+const ATTEMPTS: usize = 5;
+
+/// The other servers, as far as one has to know of them.
+pub struct Fleet {
+    remote: Arc<dyn Remote>,
+    /// Whose the owner's sessions are there.
+    tenant: String,
+    /// What the remote is called in a home.
+    known_as: String,
+    /// Where other servers reach this one.
+    address: String,
+    /// This run of this server.
+    run: String,
+    /// This home, whatever address it is served at.
+    home: String,
+    source: SharedSource,
+    is_awaited: bool,
+    lease: Duration,
+    /// When the sessions of an actor were looked for last.
+    refreshed: Mutex<HashMap<ActorId, Instant>>,
+    fetching: Fetching,
+}
+
+/// One at a time fetches a session, because there is one file for what is on its way; sessions share a few locks.
+type Fetching = Arc<[tokio::sync::Mutex<()>; 64]>;
+
+/// What a fleet is made of.
+pub struct Settings {
+    /// The remote.
+    pub remote: Arc<dyn Remote>,
+    /// Whose the owner's sessions are there.
+    pub tenant: String,
+    /// What the remote is called in a home.
+    pub known_as: String,
+    /// Where other servers reach this one: `http://host:port`.
+    pub address: String,
+    /// What tells this home from others: nobody else serves it while this server does.
+    pub home: String,
+    /// The clock.
+    pub source: SharedSource,
+    /// Whether a turn counts as saved only when the remote has it.
+    pub is_awaited: bool,
+    /// How long a lease holds without a sign of life.
+    pub lease: Duration,
+}
+
+impl Settings {
+    /// What leads the entries of SDKs to the same remote.
+    pub fn entries(&self) -> entries::Settings {
+        entries::Settings {
+            remote: self.remote.clone(),
+            tenant: self.tenant.clone(),
+            known_as: self.known_as.clone(),
+            source: self.source.clone(),
+            is_awaited: self.is_awaited,
+        }
+    }
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Whether this server serves a session.
+pub(crate) enum Taken {
+    Held(Arc<Hold>),
+    Elsewhere(String),
+}
+
+impl Fleet {
+    /// A server among others.
+    pub fn new(settings: Settings) -> Self {
+        let Settings { remote, tenant, known_as, address, home, source, is_awaited, lease } = settings;
+        let run = uuid::Uuid::now_v7().to_string();
+        let refreshed = Mutex::default();
+        let fetching = Arc::new(std::array::from_fn(|_| tokio::sync::Mutex::new(())));
+        Self { remote, tenant, known_as, address, run, home, source, is_awaited, lease, refreshed, fetching }
+    }
+
+    /// Whether a turn counts as saved only when the remote has it.
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// Who this is, in a lease: where it is, of which home, and which run of it.
+    fn holder(&self) -> String {
+        format!("{}#{}#{}", self.address, self.home, self.run)
+    }
+
+    /// Whether a holder is an earlier run of this very server, which is no more: its home is locked by this one.
+    fn is_own(&self, holder: &str) -> bool {
+        holder.split('#').nth(1) == Some(&self.home)
+    }
+
+    fn tenant(&self, realm: &Realm) -> String {
+        realm.actor().tenant(&self.tenant)
+    }
+
+    fn stream(&self, realm: &Realm, name: &Name) -> Result<Stream> {
+        let agent = name.dir.agent().unwrap_or_else(|| name.dir.as_str().to_owned());
+        Ok(Stream::new(&self.tenant(realm), &agent, name.id.as_str())?)
+    }
+
+    fn parcel(&self, realm: &Realm, name: &Name) -> Result<Parcel> {
+        let medium = realm.store().medium().clone();
+        Ok(Parcel {
+            remote: self.remote.clone(),
+            local: Native::new(realm.store(), &name.dir, &name.id),
+            stream: self.stream(realm, name)?,
+            bookmarks: Bookmarks::new(medium.clone(), &self.known_as),
+            mark: name.dir.waiting(&self.known_as, &name.id),
+            outbox: Outbox::new(medium, &self.known_as),
+            source: self.source.clone(),
+            fetching: self.fetching.clone(),
+        })
+    }
+
+    /// In which directory a session is that only the remote knows.
+    pub(crate) async fn locate(&self, realm: &Realm, agents: &[String], id: &SessionId) -> Result<AgentDir> {
+        for agent in agents {
+            let stream = Stream::new(&self.tenant(realm), agent, id.as_str())?;
+            match self.remote.frontier(&stream).await {
+                Ok(_) => return Ok(AgentDir::of(agent)),
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Problem::no_session())
+    }
+
+    /// Takes up a session: the right to write it, and what others wrote.
+    pub(crate) async fn take(&self, realm: &Arc<Realm>, name: &Name) -> Result<Taken> {
+        let parcel = self.parcel(realm, name)?;
+        let before = lease::look(self.remote.as_ref(), &parcel.stream).await?;
+        let mut now_ms = self.source.now_ms();
+        if let Some(claim) = before.as_ref().filter(|claim| claim.until_ms > now_ms)
+            && claim.holder != self.holder()
+        {
+            let address = claim.holder.split('#').next().unwrap_or_default();
+            if !self.is_own(&claim.holder) {
+                return Ok(Taken::Elsewhere(address.to_owned()));
+            }
+            now_ms = claim.until_ms.saturating_add(1);
+        }
+        let acquired = lease::acquire(self.remote.as_ref(), &parcel.stream, &self.holder(), now_ms, self.lease).await?;
+        let held = match acquired {
+            Acquired::Held(held) => held,
+            Acquired::Taken { holder, .. } => {
+                let address = holder.split('#').next().unwrap_or_default();
+                return Ok(Taken::Elsewhere(address.to_owned()));
+            }
+        };
+        let was_left = before.is_some_and(|claim| claim.until_ms > 0 && claim.holder != self.holder());
+        let hold = Arc::new(Hold {
+            parcel,
+            was_left,
+            lease: tokio::sync::Mutex::new(Some(held)),
+            sending: tokio::sync::Mutex::new(()),
+            over: CancellationToken::new(),
+            is_hurried: Mutex::new(false),
+            runtime: Handle::current(),
+            every: self.lease / 4,
+        });
+        if self.was_there(realm, name)?
+            && matches!(self.remote.frontier(&hold.parcel.stream).await, Err(Error::NotFound { .. }))
+        {
+            hold.give_back().await;
+            self.follow_deletion(realm, name)?;
+            return Err(Problem::no_session());
+        }
+        match hold.catch_up(realm, name).await {
+            Ok(()) => Ok(Taken::Held(hold)),
+            Err(problem) => {
+                hold.release().await;
+                Err(problem)
+            }
+        }
+    }
+
+    /// The current session of a key, here or at the remote, whichever was begun later.
+    pub(crate) async fn current(
+        &self,
+        realm: &Arc<Realm>,
+        key: &Key,
+        here: Option<(SessionId, Option<i64>)>,
+    ) -> Result<Option<SessionId>> {
+        let name = |id: &SessionId| Name { dir: AgentDir::of(key.agent()), id: id.clone() };
+        let pointer = sync::find_by_key(self.remote.as_ref(), &self.tenant(realm), key).await?;
+        let there = match pointer {
+            Some(pointer) => {
+                let is_begun = here.as_ref().is_some_and(|(id, _)| *id == pointer.session);
+                self.is_somewhere(realm, &name(&pointer.session), is_begun).await?.then_some(pointer)
+            }
+            None => None,
+        };
+        let Some((id, here_ms)) = here else { return Ok(there.map(|pointer| pointer.session)) };
+        let is_theirs = |pointer: &Pointer| pointer.session == id || here_ms.is_none_or(|ms| pointer.created_ms > ms);
+        if there.as_ref().is_some_and(is_theirs) || !self.is_somewhere(realm, &name(&id), true).await? {
+            return Ok(there.map(|pointer| pointer.session));
+        }
+        // It was begun while the remote was away, or before there was one: the others do not know of it.
+        self.begun(realm, &name(&id), key).await?;
+        Ok(Some(id))
+    }
+
+    /// Whether a session that a key leads to can be taken up. A key outlives its session, which may have been deleted; and one of another program is
+    /// nowhere before its first word, except where it was begun.
+    async fn is_somewhere(&self, realm: &Realm, name: &Name, is_begun: bool) -> Result<bool> {
+        match self.remote.frontier(&self.stream(realm, name)?).await {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => {
+                let is_here = is_begun || realm.store().medium().stat(&name.dir.transcript(&name.id)).is_ok();
+                Ok(is_here && !self.was_there(realm, name)?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Leads a key to a session that was begun here, and sends it; tells where the key leads then.
+    pub(crate) async fn begun(&self, realm: &Arc<Realm>, name: &Name, key: &Key) -> Result<SessionId> {
+        let parcel = self.parcel(realm, name)?;
+        if parcel.is_here() {
+            parcel.send().await?;
+        }
+        let (remote, tenant) = (self.remote.as_ref(), self.tenant(realm));
+        // Nothing was said yet, so it was created just now.
+        let to = Pointer { session: name.id.clone(), created_ms: self.source.now_ms() };
+        let led = sync::point(remote, &tenant, key, &to).await?;
+        let other = Name { dir: name.dir.clone(), id: led.session.clone() };
+        if other.id == name.id || self.is_somewhere(realm, &other, false).await? {
+            return Ok(other.id);
+        }
+        // By a clock that was ahead, it leads to one that is gone.
+        let to = Pointer { created_ms: led.created_ms.saturating_add(1), ..to };
+        Ok(sync::point(remote, &tenant, key, &to).await?.session)
+    }
+
+    /// Sends what an earlier run of this server left behind. What does not fit any more, because another server went on, is kept beside what
+    /// that one wrote: unless it is live here, where whoever writes it finds out.
+    pub(crate) async fn send_left(&self, realm: &Arc<Realm>, is_live: impl Fn(&SessionId) -> bool) -> Result<()> {
+        let outbox = Outbox::new(realm.store().medium().clone(), &self.known_as);
+        for waiting in outbox.list()? {
+            let name = Name { dir: waiting.dir, id: waiting.id };
+            if realm.store().medium().stat(&name.dir.transcript(&name.id)).is_err() {
+                outbox.remove(&name.dir, &name.id)?;
+                continue;
+            }
+            let parcel = self.parcel(realm, &name)?;
+            let sent = match parcel.send().await {
+                Err(Error::Diverged { .. }) if !is_live(&name.id) => parcel.resolve().await,
+                sent => sent,
+            };
+            if let Err(error) = sent {
+                tracing::debug!(%error, session = %name.id, "what was left behind is not there yet");
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a session here that others wrote, to be read; who writes it here needs nothing.
+    pub(crate) async fn fetch(&self, realm: &Arc<Realm>, agents: &[String], id: &SessionId) -> Result<()> {
+        let known = realm.store().entry(id)?.map(|entry| entry.dir);
+        let dir = match known {
+            Some(dir) => dir,
+            None => self.locate(realm, agents, id).await?,
+        };
+        let name = Name { dir, id: id.clone() };
+        match self.parcel(realm, &name)?.pull().await {
+            Ok(()) => Ok(()),
+            Err(Error::NotFound { .. }) if self.was_there(realm, &name)? => {
+                self.follow_deletion(realm, &name)?;
+                Err(Problem::no_session())
+            }
+            // What is here is shown; whoever takes it up finds out more.
+            Err(error) if realm.store().entry(id)?.is_some() => {
+                tracing::debug!(%error, session = %id, "not fetched");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether something is not there yet.
+    pub(crate) fn is_behind(&self, store: &Store) -> bool {
+        Outbox::new(store.medium().clone(), &self.known_as).list().is_ok_and(|waiting| !waiting.is_empty())
+    }
+}
+
+/// A session, as it is sent.
+struct Parcel {
+    remote: Arc<dyn Remote>,
+    local: Native,
+    stream: Stream,
+    bookmarks: Bookmarks,
+    outbox: Outbox,
+    /// What says that something was not sent.
+    mark: PathBuf,
+    source: SharedSource,
+    fetching: Fetching,
+}
+
+impl Parcel {
+    fn link(&self) -> Link<'_> {
+        Link { local: &self.local, remote: self.remote.as_ref(), stream: &self.stream, bookmarks: &self.bookmarks }
+    }
+
+    /// Whether there is a transcript here; one of another program has none before its first word.
+    fn is_here(&self) -> bool {
+        self.local.medium().stat(&self.local.path()).is_ok()
+    }
+
+    /// Whether something may not have been sent.
+    fn is_marked(&self) -> bool {
+        self.local.medium().stat(&self.mark).is_ok()
+    }
+
+    async fn send(&self) -> Result<(), Error> {
+        sync::save(&self.link(), &self.outbox, self.source.now_ms(), &mut |_| {}).await.map(drop)
+    }
+
+    /// Whoever fetches waits for this.
+    fn turn(&self) -> &tokio::sync::Mutex<()> {
+        let mut hasher = std::hash::DefaultHasher::new();
+        self.stream.to_string().hash(&mut hasher);
+        let at = usize::try_from(hasher.finish() % self.fetching.len() as u64).unwrap_or_default();
+        &self.fetching[at]
+    }
+
+    /// Has what is there here.
+    async fn pull(&self) -> Result<(), Error> {
+        let _turn = self.turn().lock().await;
+        sync::pull(&self.link(), &mut |_| {}).await.map(drop)
+    }
+
+    /// Brings together what went on here and there. Lines of another program name their parents, so those of both are one session, one behind the
+    /// other; of a session of our own, what does not fit becomes a fork.
+    async fn resolve(&self) -> Result<(), Error> {
+        if !self.local.dir().has_sides() {
+            return self.fork().await;
+        }
+        self.rebase().await?;
+        // What belongs to it besides its transcript was not fetched as long as that went two ways.
+        self.pull().await?;
+        self.send().await
+    }
+
+    /// Follows the remote, and says again what was only said here.
+    async fn rebase(&self) -> Result<(), Error> {
+        let _turn = self.turn().lock().await;
+        sync::resolve_by_rebase(&self.link(), &self.outbox, self.source.now_ms(), &mut |_| {}).await.map(drop)
+    }
+
+    /// Keeps what is only here and does not fit as a session of its own, and follows the remote.
+    async fn fork(&self) -> Result<(), Error> {
+        let _turn = self.turn().lock().await;
+        let forked = sync::resolve_by_fork(&self.link(), &self.outbox, self.source.now_ms(), &mut |_| {}).await?;
+        if let Some(forked) = forked {
+            let (fork, at) = (&forked.branch, forked.at);
+            tracing::warn!(session = %self.local.id(), %fork, at, "what was not sent in time is kept as a fork");
+        }
+        Ok(())
+    }
+}
+
+/// The right to write a session, as long as it is kept up.
+pub(crate) struct Hold {
+    parcel: Parcel,
+    /// Whether it was taken from a server that did not give it back: one that died, or sleeps.
+    was_left: bool,
+    lease: tokio::sync::Mutex<Option<Lease>>,
+    sending: tokio::sync::Mutex<()>,
+    over: CancellationToken,
+    /// Whether something is about to be sent.
+    is_hurried: Mutex<bool>,
+    runtime: Handle,
+    every: Duration,
+}
+
+impl Hold {
+    /// Has what is there here, and keeps what is only here.
+    async fn catch_up(&self, realm: &Arc<Realm>, name: &Name) -> Result<()> {
+        match self.parcel.pull().await {
+            Ok(()) => {}
+            Err(Error::NotFound { .. }) if self.parcel.is_here() || name.dir.has_sides() => {}
+            Err(Error::Diverged { .. }) => self.parcel.resolve().await?,
+            Err(error) => return Err(error.into()),
+        }
+        if self.was_left && self.parcel.is_here() && !name.dir.has_sides() {
+            let epoch = self.lease.lock().await.as_ref().map_or(0, Lease::epoch);
+            let mut session = realm.store().open(&realm.entry(&name.id)?)?;
+            session.append(&[Draft::new("served").raw("epoch", &epoch.to_string())])?;
+            if let Err(error) = session.close() {
+                tracing::debug!(%error, "the index was not told");
+            }
+            self.insist().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends that the session is served here now; what a zombie was quick enough to send is before it.
+    async fn insist(&self) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            match self.parcel.send().await {
+                Err(Error::Diverged { .. }) => self.parcel.rebase().await?,
+                sent => return Ok(sent?),
+            }
+        }
+        Err(Problem::new(Code::Unavailable, "other servers keep writing this session; try again"))
+    }
+
+    /// Whether it was taken from a server that did not give it back.
+    pub(crate) fn was_left(&self) -> bool {
+        self.was_left
+    }
+
+    /// Keeps the lease up until it is given back or lost; a session that is lost is over.
+    pub(crate) fn guard(self: &Arc<Self>, live: &Arc<Live>, runtime: &Handle) {
+        let (hold, live) = (self.clone(), Arc::downgrade(live));
+        runtime.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = hold.over.cancelled() => return,
+                    () = tokio::time::sleep(hold.every) => {}
+                }
+                let Some(live) = live.upgrade() else { return };
+                if let Err(problem) = hold.renew().await {
+                    live.end(problem);
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Says that the session is still served here; an error if another server has taken it.
+    async fn renew(&self) -> Result<()> {
+        let mut held = self.lease.lock().await;
+        let Some(lease) = held.as_mut() else { return Ok(()) };
+        match lease.renew(self.parcel.remote.as_ref(), self.parcel.source.now_ms()).await {
+            Ok(()) => Ok(()),
+            Err(Error::Conflict { .. }) => {
+                *held = None;
+                Err(Problem::new(Code::Moved, "another server took this session over; attach again"))
+            }
+            Err(error) => {
+                // The remote is away: what is written meanwhile is refused later if somebody else was faster.
+                tracing::warn!(%error, "the lease was not kept up");
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what was written.
+    pub(crate) async fn push(&self) -> Result<()> {
+        let _sending = self.sending.lock().await;
+        match self.parcel.send().await {
+            Ok(()) => Ok(()),
+            Err(Error::Conflict { .. } | Error::Diverged { .. }) => {
+                Err(Problem::new(Code::Moved, "another server took this session over; attach again"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends what was written soon, beside what goes on.
+    pub(crate) fn hurry(self: &Arc<Self>) {
+        if std::mem::replace(&mut *self.is_hurried.lock().unwrap_or_else(PoisonError::into_inner), true) {
+            return;
+        }
+        let hold = self.clone();
+        self.runtime.spawn(async move {
+            let _sending = hold.sending.lock().await;
+            *hold.is_hurried.lock().unwrap_or_else(PoisonError::into_inner) = false;
+            if let Err(error) = hold.parcel.send().await {
+                tracing::debug!(%error, "not sent yet");
+            }
+        });
+    }
+
+    /// Gives the lease back; not if something was not sent: who takes over from somebody who gave it back believes that everything is there.
+    ///
+    /// Whether something was not sent is seen by sending: lines may have come behind the last turn (another program writes some at its end), or before
+    /// anybody could mark them.
+    pub(crate) async fn release(&self) {
+        self.over.cancel();
+        if self.lease.lock().await.is_none() {
+            return;
+        }
+        if self.parcel.is_here()
+            && let Err(problem) = self.push().await
+        {
+            tracing::warn!(%problem, session = %self.parcel.local.id(), "let go without having sent everything");
+            return;
+        }
+        self.give_back().await;
+    }
+
+    /// Gives the lease back, whatever is here.
+    async fn give_back(&self) {
+        self.over.cancel();
+        let Some(lease) = self.lease.lock().await.take() else { return };
+        if let Err(error) = lease.release(self.parcel.remote.as_ref()).await {
+            // It ends by itself.
+            tracing::debug!(%error, "the lease was not given back");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Two servers and a session between them, without their sockets.
+#![allow(clippy::disallowed_methods, reason = "the tests write as another program does")]
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use serde_json::json;
+use unforget_core::frontier::Frontier;
+use unforget_core::layout::CLAUDE_AGENT;
+use unforget_core::stamp::System;
+use unforget_remote::memory::Memory;
+use unforget_remote::{BoxFuture, Listing, Page, Prefix};
+
+use super::*;
+use crate::realm::Realms;
+
+const ID: &str = "0199a8e5-6f5e-7d2a-9f43-1c8f1b6f0a11";
+
+struct Machine {
+    fleet: Fleet,
+    realm: Arc<Realm>,
+    name: Name,
+    _home: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(remote: &Arc<dyn Remote>, agent: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let fleet = Fleet::new(Settings {
+            remote: remote.clone(),
+            tenant: "the-owner".to_owned(),
+            known_as: "elsewhere".to_owned(),
+            address: "http://127.0.0.1:1".to_owned(),
+            home: home.path().to_string_lossy().into_owned(),
+            source: Arc::new(System),
+            is_awaited: true,
+            lease: Duration::from_secs(600),
+        });
+        let realm = Realms::new(home.path().to_path_buf(), Arc::new(System)).of(&ActorId::verified("ada").unwrap());
+        let name = Name { dir: AgentDir::of(agent), id: SessionId::parse(ID).unwrap() };
+        Self { fleet, realm, name, _home: home }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.realm.store().medium().root().join(self.name.dir.transcript(&self.name.id))
+    }
+
+    /// Writes a line as the program does.
+    fn write(&self, uuid: &str, parent: Option<&str>) {
+        let line = json!({
+            "type": "user",
+            "uuid": uuid,
+            "parentUuid": parent,
+            "sessionId": ID,
+            "cwd": "/work",
+            "timestamp": "2026-01-01T00:00:00.000Z",
+            "message": { "role": "user", "content": uuid },
+        });
+        std::fs::create_dir_all(self.path().parent().unwrap()).unwrap();
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(self.path()).unwrap();
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// Begins a session of our own, and tells which.
+    async fn begin(&self) -> SessionId {
+        let key = Key::new("main", "web", None, "test").unwrap();
+        let session = self.realm.store().create(&key, None).unwrap();
+        let name = Name { dir: AgentDir::of("main"), id: session.id().clone() };
+        session.close().unwrap();
+        self.fleet.begun(&self.realm, &name, &key).await.unwrap()
+    }
+
+    async fn take(&self) -> Arc<Hold> {
+        match self.fleet.take(&self.realm, &self.name).await.unwrap() {
+            Taken::Held(hold) => hold,
+            Taken::Elsewhere(address) => panic!("at {address}"),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path()).unwrap();
+        let uuid =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["uuid"].as_str().map(str::to_owned);
+        text.lines().filter_map(uuid).collect()
+    }
+}
+
+#[tokio::test]
+async fn lines_behind_the_last_turn_are_sent_before_a_session_is_given_back() {
+    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
+    let (first, second) = (Machine::new(&remote, CLAUDE_AGENT), Machine::new(&remote, CLAUDE_AGENT));
+    first.write("a", None);
+    let hold = first.take().await;
+    hold.push().await.unwrap();
+    assert!(!hold.parcel.is_marked());
+    first.write("b", Some("a"));
+    hold.release().await;
+    second.take().await;
+    assert_eq!(second.lines(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_session_of_another_program_that_went_two_ways_is_one_again() {
+    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
+    let (first, second) = (Machine::new(&remote, CLAUDE_AGENT), Machine::new(&remote, CLAUDE_AGENT));
+    first.write("a", None);
+    first.take().await.release().await;
+    first.write("here", Some("a"));
+    let hold = second.take().await;
+    second.write("there", Some("a"));
+    hold.release().await;
+    let hold = first.take().await;
+    assert_eq!(first.lines(), ["a", "there", "here"]);
+    hold.release().await;
+    let hold = second.take().await;
+    assert_eq!(second.lines(), ["a", "there", "here"]);
+
+    // The same of what was left behind and is found later.
+    hold.release().await;
+    let hold = first.take().await;
+    first.write("later", Some("there"));
+    hold.release().await;
+    second.write("beside", Some("here"));
+    let outbox = Outbox::new(second.realm.store().medium().clone(), "elsewhere");
+    outbox.add(&second.name.dir, &second.name.id, 1).unwrap();
+    second.fleet.send_left(&second.realm, |_| false).await.unwrap();
+    assert_eq!(second.lines(), ["a", "there", "here", "later", "beside"]);
+    assert!(!second.fleet.is_behind(second.realm.store()));
+    first.take().await;
+    assert_eq!(first.lines(), second.lines());
+}
+
+#[tokio::test]
+async fn a_key_of_another_programs_session_without_a_word_leads_to_it_only_where_it_was_begun() {
+    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
+    let (first, second) = (Machine::new(&remote, CLAUDE_AGENT), Machine::new(&remote, CLAUDE_AGENT));
+    let key = Key::new(CLAUDE_AGENT, "code", None, "test").unwrap();
+    assert_eq!(first.fleet.begun(&first.realm, &first.name, &key).await.unwrap(), first.name.id);
+    let here = Some((first.name.id.clone(), Some(1)));
+    assert_eq!(first.fleet.current(&first.realm, &key, here).await.unwrap(), Some(first.name.id.clone()));
+    assert_eq!(second.fleet.current(&second.realm, &key, None).await.unwrap(), None);
+    // Nothing was ever said in it, so nobody misses it; also if the other's clock was ahead.
+    let ahead = Pointer { session: first.name.id.clone(), created_ms: i64::from(u32::MAX) * 1000 };
+    sync::point(remote.as_ref(), &second.fleet.tenant(&second.realm), &key, &ahead).await.unwrap();
+    let name = Name { id: SessionId::parse("0199a8e5-6f5e-7d2a-9f43-1c8f1b6f0a22").unwrap(), ..second.name.clone() };
+    assert_eq!(second.fleet.begun(&second.realm, &name, &key).await.unwrap(), name.id);
+}
+
+/// A remote that hands lines out one by one, when it is told to.
+#[derive(Debug)]
+struct Reluctant(Arc<dyn Remote>, Arc<tokio::sync::Semaphore>);
+
+impl Remote for Reluctant {
+    fn frontier<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<Frontier, Error>> {
+        self.0.frontier(stream)
+    }
+
+    fn append<'a>(
+        &'a self,
+        stream: &'a Stream,
+        after: &'a Frontier,
+        lines: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Frontier, Error>> {
+        self.0.append(stream, after, lines)
+    }
+
+    fn read<'a>(&'a self, stream: &'a Stream, from: u64) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            drop(self.1.acquire().await.unwrap());
+            self.0.read(stream, from).await
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix, cursor: Option<&'a str>) -> BoxFuture<'a, Result<Listing, Error>> {
+        self.0.list(prefix, cursor)
+    }
+
+    fn delete<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<(), Error>> {
+        self.0.delete(stream)
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_two_ask_for_at_once_is_fetched_for_both() {
+    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
+    let id = Machine::new(&remote, "main").begin().await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let reluctant: Arc<dyn Remote> = Arc::new(Reluctant(remote, gate.clone()));
+    let second = Machine::new(&reluctant, "main");
+    let agents = ["main".to_owned()];
+    let fetch = || second.fleet.fetch(&second.realm, &agents, &id);
+    // They are begun in this order, each as far as it comes.
+    let (one, other, ()) = tokio::join!(fetch(), fetch(), async { gate.add_permits(1) });
+    assert_eq!((one, other), (Ok(()), Ok(())));
+}

@@ -1,0 +1,183 @@
+//! What a transcript tells about its last turns, when a session is taken up: which prompts it has, by the names that their clients gave them,
+//! and whether the last of them ever came to an end.
+//!
+//! Read from the end, and not far: a prompt that is sent a second time was sent a moment ago.
+
+use serde_json::{Value, json};
+use unforget_core::json as raw;
+use unforget_core::reader::LogReader;
+use unforget_core::record::{Body, Record};
+
+use super::event::{Durability, Outcome};
+use super::lines::{self, Numbering};
+use crate::agent::{ClientId, Said};
+use crate::error::Result;
+
+/// How far back it is looked at the most, in bytes and in prompts.
+const FAR: u64 = 4 << 20;
+const PROMPTS: usize = 512;
+
+/// How a turn stands that a server left when it stopped.
+pub(super) const INTERRUPTED: &str = "interrupted";
+
+/// What a transcript tells.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    /// The named prompts, the oldest first, with their records.
+    pub(super) prompts: Vec<(ClientId, u64)>,
+    pub(super) interrupted: Option<Interrupted>,
+}
+
+/// A turn that never came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Interrupted {
+    /// The user's words.
+    pub(super) n: u64,
+    pub(super) client_id: Option<ClientId>,
+    /// Whether anything came after them: then the turn may have done things, and is not simply run again.
+    pub(super) is_touched: bool,
+}
+
+impl Interrupted {
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "n": self.n,
+            "client_id": self.client_id.as_ref().map(ClientId::as_str),
+            "touched": self.is_touched,
+        })
+    }
+}
+
+/// Looks at the end of a transcript. Another program's has no names and no ends of turns.
+pub(super) fn read(reader: &LogReader, numbering: Numbering) -> Result<Past> {
+    let mut past = Past::default();
+    if numbering == Numbering::Counted {
+        return Ok(past);
+    }
+    let (mut is_ended, mut is_touched) = (false, false);
+    let mut backward = reader.backward();
+    while let Some(line) = backward.next()? {
+        if reader.len() - line.offset > FAR || past.prompts.len() >= PROMPTS {
+            break;
+        }
+        let Ok(text) = std::str::from_utf8(line.bytes) else { continue };
+        let Ok(record) = Record::parse(text, line.offset, 0) else { continue };
+        match &record.body {
+            Body::Turn { state, .. } if is_end(state) => is_ended = true,
+            Body::Assistant { .. } | Body::ToolUse(_) | Body::ToolResult(_) => is_touched = true,
+            // Whoever moved the head has looked at it, and left that turn behind.
+            Body::Head { .. } => is_ended = true,
+            Body::User { .. } if is_by_rule(text) => is_touched = true,
+            Body::User { .. } => {
+                let client_id = client_id(text);
+                if !is_ended {
+                    past.interrupted = Some(Interrupted { n: record.n, client_id: client_id.clone(), is_touched });
+                    is_ended = true;
+                }
+                past.prompts.extend(client_id.map(|id| (id, record.n)));
+            }
+            _ => {}
+        }
+    }
+    past.prompts.reverse();
+    Ok(past)
+}
+
+/// Whether a turn is over in this state. One that was interrupted goes on, or is told of.
+fn is_end(state: &str) -> bool {
+    !matches!(state, "running" | INTERRUPTED)
+}
+
+/// Looks for a prompt, as far back as it takes. Another program's transcript has no names: its agent knows what it was told.
+pub fn find_prompt(reader: &LogReader, wanted: &ClientId) -> Result<Option<Said>> {
+    let mut found = Said { n: 0, is_ended: false, is_touched: false };
+    let mut is_stopped = false;
+    let mut backward = reader.backward();
+    while let Some(line) = backward.next()? {
+        let Ok(text) = std::str::from_utf8(line.bytes) else { continue };
+        let Ok(record) = Record::parse(text, line.offset, 0) else { continue };
+        match &record.body {
+            Body::Turn { state, .. } if is_end(state) => found.is_ended = true,
+            // A server that stopped left it there, and it ran nothing any more: a call without a result is answered, and not run again, when it goes on.
+            Body::Turn { state, .. } if state.as_ref() == INTERRUPTED => is_stopped = true,
+            Body::Head { .. } => found.is_ended = true,
+            Body::Assistant { .. } | Body::ToolUse(_) | Body::ToolResult(_) => found.is_touched |= !is_stopped,
+            Body::User { .. } if client_id(text).as_ref() == Some(wanted) => {
+                return Ok(Some(Said { n: record.n, ..found }));
+            }
+            Body::User { .. } if is_by_rule(text) => found.is_touched |= !is_stopped,
+            Body::User { .. } => found.is_ended = true,
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Whether nobody said it: what stands for words where the API needs some.
+fn is_by_rule(text: &str) -> bool {
+    let members = raw::members(text).unwrap_or_default();
+    raw::member(&members, "by").and_then(raw::string).as_deref() == Some("rule")
+}
+
+/// What the client called the words of a record.
+fn client_id(text: &str) -> Option<ClientId> {
+    let members = raw::members(text)?;
+    ClientId::parse(&raw::string(raw::member(&members, "client_id")?)?)
+}
+
+/// How the turn of a prompt ended, as the transcript has it; none if it has not ended.
+pub fn answer_to(reader: &LogReader, prompt: u64) -> Result<Option<Outcome>> {
+    let mut at = lines::behind(reader, Some(prompt.saturating_sub(1)), Numbering::Own)?;
+    let (mut client, mut text, mut is_in) = (None, String::new(), false);
+    loop {
+        let (found, next) = lines::read(reader, at, reader.len(), usize::MAX, Numbering::Own)?;
+        if next == at {
+            return Ok(None);
+        }
+        at = next;
+        for line in found.iter().filter_map(|line| line.text.as_deref()) {
+            let Ok(record) = Record::parse(line, 0, 0) else { continue };
+            match &record.body {
+                Body::User { .. } if record.n == prompt => (client, is_in) = (client_id(line), true),
+                // The words of the next prompt.
+                Body::User { .. } if is_in && !is_by_rule(line) => return Ok(None),
+                Body::Assistant { content, .. } if is_in => text = spoken(content),
+                Body::ToolResult(_) => text.clear(),
+                Body::Turn { state, usage, .. } if is_in && is_end(state) => {
+                    let state = match state.as_ref() {
+                        "done" => "done",
+                        "aborted" => "aborted",
+                        _ => return Ok(None),
+                    };
+                    let members = raw::members(line).unwrap_or_default();
+                    let stop =
+                        raw::member(&members, "stop_reason").and_then(raw::string).map(std::borrow::Cow::into_owned);
+                    return Ok(Some(Outcome {
+                        client_id: client,
+                        state,
+                        n: record.n,
+                        said: Some(prompt),
+                        text,
+                        stop_reason: stop,
+                        usage: usage.map(str::to_owned),
+                        durability: Durability::Disk,
+                    }));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The words in the content of a message.
+fn spoken(content: &str) -> String {
+    if let Some(text) = raw::string(content) {
+        return text.into_owned();
+    }
+    let blocks = raw::elements(content).unwrap_or_default();
+    let text = |block: &&str| {
+        let members = raw::members(block)?;
+        raw::string(raw::member(&members, "text")?).map(std::borrow::Cow::into_owned)
+    };
+    blocks.iter().filter(|block| raw::has_type(block, &["text"])).filter_map(text).collect()
+}

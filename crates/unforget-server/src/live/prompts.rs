@@ -1,0 +1,247 @@
+//! How prompts come into a live session: taken once each, written down before anybody is told, found again after a restart, and handed on when the
+//! session is let go.
+//!
+//! Every way in ends in the queue of the session's task, and every way keeps the same account: a prompt is counted ([`Shared::admit`](crate::hub::Shared)) when it is queued and
+//! discharged when it leaves, whatever became of it. The failure to guard against is a prompt that was acknowledged and is nowhere.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tracing::Span;
+
+use super::event::Event;
+use super::past::Interrupted;
+use super::{Job, Live, Prompt, Standing, State, busy};
+use crate::agent::{ClientId, Input};
+use crate::error::{Code, Problem, Result};
+use crate::ledger::Accepted;
+
+/// What became of a prompt that a restart found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recovered {
+    /// It is run.
+    Runs,
+    /// It is in the transcript, and its turn had begun to do things, or ended: it is not run again.
+    Told,
+    /// It cannot be run now.
+    Later,
+}
+
+/// That a prompt was taken, and how it stands with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// What the client called it.
+    pub client_id: ClientId,
+    /// Where it is.
+    pub standing: Standing,
+    /// Whether it had been sent before.
+    pub is_duplicate: bool,
+}
+
+impl Prompt {
+    /// That the conversation goes on from where it stopped.
+    fn going_on(client_id: Option<ClientId>, is_attended: bool) -> Self {
+        Self { client_id, input: Input::GoOn, accepted: None, is_attended, saved: None, span: Span::current() }
+    }
+}
+
+impl Live {
+    /// Takes a prompt. When this returns, its words survive a loss of power, or it was not taken.
+    ///
+    /// The same client id means the same prompt: it is taken once, and how it stands with it is told. Giving up on the future
+    /// takes nothing back.
+    pub async fn prompt(self: &Arc<Self>, client_id: ClientId, text: String, is_attended: bool) -> Result<Taken> {
+        let limits = &self.shared.limits;
+        if text.trim().is_empty() {
+            return Err(Problem::invalid("the prompt is empty"));
+        }
+        if text.len() > limits.prompt {
+            let most = limits.prompt;
+            return Err(Problem::new(Code::TooLarge, format!("the prompt has more than {most} bytes")));
+        }
+        let accepted = Accepted {
+            id: uuid::Uuid::now_v7().to_string(),
+            actor: self.realm.actor().clone(),
+            session: self.name.clone(),
+            client_id: client_id.clone(),
+            prompt: text.clone(),
+            is_attended,
+        };
+        let (sender, saved) = oneshot::channel();
+        let waits = {
+            let mut state = self.lock();
+            if let Some(problem) = &state.over {
+                return Err(problem.clone());
+            }
+            if let Some(standing) = state.seen.get(&client_id) {
+                let standing = self.resumed(&mut state, &client_id, is_attended).unwrap_or(standing);
+                return Ok(Taken { client_id, standing, is_duplicate: true });
+            }
+            if self.shared.is_stopping() {
+                return Err(Problem::new(Code::Unavailable, "the server is about to stop; send it again"));
+            }
+            if state.queue.len() >= limits.queue {
+                let many = state.queue.len();
+                return Err(Problem::new(Code::TooMany, format!("{many} prompts are waiting in this session already")));
+            }
+            self.shared.admit(self.realm.actor())?;
+            let position = state.queue.len() + usize::from(state.turn.is_some());
+            let input = Input::Words { text, client_id: client_id.clone() };
+            let (kept, saved) = (Some(Box::new(accepted.clone())), (position == 0).then_some(sender));
+            let (named, span) = (Some(client_id.clone()), Span::current());
+            let prompt = Prompt { client_id: named, input, accepted: kept, is_attended, saved, span };
+            state.queue.push_back(Job::Turn(prompt));
+            state.seen.set(client_id.clone(), Standing::Queued);
+            // While the state is held: the ledger must hear of a prompt before it hears of its end.
+            match position {
+                // Its words are safe in the transcript before anybody is told.
+                0 => {
+                    self.shared.ledger.note(accepted);
+                    None
+                }
+                position => Some((self.shared.ledger.accept(accepted.clone()), accepted.id, position)),
+            }
+        };
+        self.work.notify_one();
+        if let Some((writing, id, position)) = waits {
+            // It is written down also if whoever sent it does not wait for that.
+            let (live, named) = (self.clone(), client_id.clone());
+            let written = tokio::spawn(async move {
+                if let Err(problem) = writing.await {
+                    return live.withdraw(&id, &named, problem);
+                }
+                let state = live.lock();
+                live.tell(&state, Event::Accepted { client_id: named, position });
+                Ok(())
+            });
+            written.await.unwrap_or_else(|error| Err(Problem::internal("the ledger", &error)))?;
+            return Ok(Taken { client_id, standing: Standing::Queued, is_duplicate: false });
+        }
+        match saved.await {
+            Ok(Ok(_)) => Ok(Taken { client_id, standing: Standing::Running, is_duplicate: false }),
+            Ok(Err(problem)) => Err(problem),
+            Err(_) => Err(Problem::new(Code::Internal, "the session failed; attach again")),
+        }
+    }
+
+    /// Takes a prompt back that could not be written down. If its turn has begun it may be run all the same; who sends it again hears how it stands.
+    fn withdraw(&self, id: &str, client_id: &ClientId, problem: Problem) -> Result<()> {
+        let mut state = self.lock();
+        let is_it = |job: &Job| matches!(job, Job::Turn(Prompt { accepted: Some(kept), .. }) if kept.id == id);
+        if let Some(at) = state.queue.iter().position(is_it) {
+            state.queue.remove(at);
+            state.seen.forget(client_id);
+            self.shared.discharge(self.realm.actor());
+        } else if matches!(state.seen.get(client_id), Some(Standing::Done(_))) {
+            return Ok(());
+        }
+        Err(problem)
+    }
+
+    /// Runs what the ledger says was accepted before a restart, if its turn had not begun to do things.
+    ///
+    /// Reads as much of the transcript as it takes to find the prompt.
+    pub(crate) fn recover(&self, accepted: &Accepted) -> Result<Recovered> {
+        let known = match self.reader()? {
+            Some(reader) => self.agent.find(&reader, &self.name.id, &accepted.client_id)?,
+            None => None,
+        };
+        let input = match known {
+            None => Input::Words { text: accepted.prompt.clone(), client_id: accepted.client_id.clone() },
+            Some(said) if !said.is_ended && !said.is_touched => Input::GoOn,
+            Some(said) => {
+                // A transcript of another program does not say what the client called it.
+                if let Some(left) = self.lock().interrupted.as_mut().filter(|left| left.n == said.n) {
+                    left.client_id = Some(accepted.client_id.clone());
+                }
+                return Ok(Recovered::Told);
+            }
+        };
+        let mut state = self.lock();
+        match state.seen.get(&accepted.client_id) {
+            // It was sent again, and is on its way.
+            Some(Standing::Queued | Standing::Running) => return Ok(Recovered::Later),
+            // It was sent again, and its turn has ended, while the transcript was read.
+            Some(Standing::Done(_) | Standing::Failed(_)) => return Ok(Recovered::Told),
+            Some(Standing::Known(_)) | None => {}
+        }
+        let is_closed = state.over.is_some() || self.shared.is_stopping();
+        if is_closed || self.shared.admit(self.realm.actor()).is_err() {
+            return Ok(Recovered::Later);
+        }
+        state.seen.set(accepted.client_id.clone(), Standing::Queued);
+        let (client_id, kept) = (Some(accepted.client_id.clone()), Some(Box::new(accepted.clone())));
+        let (is_attended, saved, span) = (accepted.is_attended, None, Span::none());
+        state.queue.push_back(Job::Turn(Prompt { client_id, input, accepted: kept, is_attended, saved, span }));
+        drop(state);
+        self.work.notify_one();
+        Ok(Recovered::Runs)
+    }
+
+    /// Runs the last prompt of a server that died, if nothing had been done about it: it was accepted, and nobody else will.
+    pub(crate) fn take_up(&self) {
+        let mut state = self.lock();
+        let left = state.interrupted.as_ref().filter(|left| !left.is_touched);
+        if let Some(client_id) = left.and_then(|left| left.client_id.clone()) {
+            // How it was sent is not known here; whoever asked for the session now may be there to answer.
+            self.resumed(&mut state, &client_id, true);
+        }
+    }
+
+    /// Takes up the turn of a prompt that is sent again because it never came to its end; how it stands with it then.
+    fn resumed(&self, state: &mut State, client_id: &ClientId, is_attended: bool) -> Option<Standing> {
+        let is_it = |left: &Interrupted| left.client_id.as_ref() == Some(client_id);
+        let is_free = state.turn.is_none() && state.queue.is_empty() && !self.shared.is_stopping();
+        if !state.interrupted.as_ref().is_some_and(is_it) || !is_free {
+            return None;
+        }
+        self.shared.admit(self.realm.actor()).ok()?;
+        state.seen.set(client_id.clone(), Standing::Queued);
+        state.queue.push_back(Job::Turn(Prompt::going_on(Some(client_id.clone()), is_attended)));
+        self.work.notify_one();
+        Some(Standing::Queued)
+    }
+
+    /// Goes on with a turn that was interrupted, or that failed.
+    pub fn go_on(&self) -> Result<()> {
+        let mut state = self.lock();
+        if let Some(problem) = &state.over {
+            return Err(problem.clone());
+        }
+        if state.turn.is_some() || !state.queue.is_empty() || self.shared.is_stopping() {
+            return Err(busy());
+        }
+        self.shared.admit(self.realm.actor())?;
+        let client_id = state.interrupted.as_ref().and_then(|left| left.client_id.clone());
+        state.queue.push_back(Job::Turn(Prompt::going_on(client_id, true)));
+        drop(state);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// Takes the prompts that were accepted and will not be run by this task. Who was not told so yet hears that theirs was not.
+    pub(crate) fn left(&self) -> Vec<Accepted> {
+        let jobs = std::mem::take(&mut self.lock().queue);
+        let left = jobs.into_iter().filter_map(|job| {
+            let prompt = match job {
+                Job::Turn(prompt) => prompt,
+                Job::Compact(..) => {
+                    self.shared.discharge(self.realm.actor());
+                    return None;
+                }
+                Job::Edit(_) => return None,
+            };
+            self.shared.discharge(self.realm.actor());
+            let Prompt { accepted, saved, .. } = prompt;
+            if let Some(saved) = saved {
+                drop(saved.send(Err(Problem::new(Code::Unavailable, "the session was let go; send it again"))));
+                accepted.iter().for_each(|kept| self.shared.ledger.end(&kept.id));
+                return None;
+            }
+            accepted.map(|kept| *kept)
+        });
+        let left = left.collect();
+        self.finished.cancel();
+        left
+    }
+}

@@ -1,0 +1,131 @@
+//! Somebody who watches a session: a place in its transcript, and an ear for what happens.
+//!
+//! First come the records behind the place where it began, then one message that says that all of them were told, then what happens, in order. Records are
+//! read from the file when they are due, so that a viewer costs no memory for what it has not seen; what happens is heard through a channel of
+//! bounded length, and who is too slow for it is let go. Whoever comes back names the last record that it saw.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Live;
+use super::event::{Event, Position};
+use super::lines::{self, Line};
+use crate::error::{Code, Problem};
+
+/// Why there is nothing more to hear.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone(pub Problem);
+
+/// Somebody who watches.
+pub struct Viewer {
+    live: Arc<Live>,
+    events: broadcast::Receiver<Event>,
+    /// What was told.
+    pub(super) at: Position,
+    /// What may be told.
+    to: Position,
+    /// What is to be told before anything else.
+    due: VecDeque<Told>,
+    /// What is to be told when the records are.
+    snapshot: Vec<Event>,
+    is_caught_up: bool,
+}
+
+/// What a viewer is told.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// A line of the transcript.
+    Line(Line),
+    /// All lines that were there were told; the last one's number.
+    CaughtUp(Option<u64>),
+    /// Something happened.
+    Event(Event),
+}
+
+impl Told {
+    /// As a message of the protocol.
+    pub fn to_message(&self) -> Option<String> {
+        match self {
+            Told::Line(Line { n, text: Some(text), .. }) => {
+                Some(format!("{{\"type\":\"record\",\"n\":{n},\"record\":{text}}}"))
+            }
+            Told::Line(Line { n, text: None, offset, len }) => {
+                Some(json!({ "type": "damage", "n": n, "offset": offset, "bytes": len }).to_string())
+            }
+            Told::CaughtUp(n) => Some(json!({ "type": "caught_up", "n": n }).to_string()),
+            Told::Event(event) => event.to_json().map(|message| message.to_string()),
+        }
+    }
+}
+
+impl Viewer {
+    pub(super) fn new(live: Arc<Live>, events: broadcast::Receiver<Event>, to: Position, snapshot: Vec<Event>) -> Self {
+        Self { live, events, at: to, to, due: VecDeque::new(), snapshot, is_caught_up: false }
+    }
+
+    /// The session that is watched.
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// What comes next. Giving up on the future loses nothing.
+    pub async fn next(&mut self) -> Result<Told, Gone> {
+        loop {
+            if let Some(told) = self.due.pop_front() {
+                return Ok(told);
+            }
+            if self.at.offset < self.to.offset {
+                self.read().await?;
+                continue;
+            }
+            if !self.is_caught_up {
+                self.is_caught_up = true;
+                self.due.push_back(Told::CaughtUp(self.at.next.checked_sub(1)));
+                self.due.extend(self.snapshot.drain(..).map(Told::Event));
+                continue;
+            }
+            match self.events.recv().await {
+                Ok(Event::Published(to)) => self.to = to,
+                Ok(Event::Over(problem)) => return Err(Gone(problem)),
+                Ok(event) => return Ok(Told::Event(event)),
+                Err(RecvError::Closed) => return Err(Gone(Problem::new(Code::Unavailable, "the session was let go"))),
+                Err(RecvError::Lagged(_)) => {
+                    let message = "this connection reads too slowly; attach again behind the last record that it saw";
+                    return Err(Gone(Problem::new(Code::TooMany, message)));
+                }
+            }
+        }
+    }
+
+    /// Reads some records; the file is read where that may take its time.
+    async fn read(&mut self) -> Result<(), Gone> {
+        // While records are told, events gather; none of them was told, so the state at this moment says as much.
+        if !self.is_caught_up && self.events.len() > self.live.shared.limits.events / 2 {
+            let state = self.live.lock();
+            self.events = self.live.events.subscribe();
+            (self.to, self.snapshot) = (state.published, self.live.snapshot(&state));
+        }
+        let (live, at, to) = (self.live.clone(), self.at, self.to.offset);
+        let read = move || match live.reader()? {
+            Some(reader) => lines::read(&reader, at, to, usize::MAX, live.numbering()),
+            None => Ok((Vec::new(), Position { offset: to, ..at })),
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        let read = read.unwrap_or_else(|error| Err(Problem::fallen("reading the transcript", &error)));
+        let (found, at) = read.map_err(Gone)?;
+        // A file that became shorter would be read for ever.
+        self.at = if at == self.at { Position { offset: self.to.offset, ..at } } else { at };
+        self.due.extend(found.into_iter().map(Told::Line));
+        Ok(())
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.live.leave();
+    }
+}

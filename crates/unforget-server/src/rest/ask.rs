@@ -1,0 +1,228 @@
+//! What a request asks for, taken out of it: whose it is, the id in its path, its query, its body.
+//!
+//! Each of them is refused as a [`Problem`] when it is not as it should be: an unknown parameter, a field too many, a text where a number belongs, JSON
+//! that is none or that is nested too deep. A body is bounded in bytes and in time before it is looked at, and its depth is counted before
+//! it is parsed. An id that cannot be one is answered like one that is not there.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use unforget_core::json;
+use unforget_core::stamp::{self, SessionId};
+
+use crate::app::App;
+use crate::error::{Code, Problem, Result};
+use crate::realm::Realm;
+
+/// What is asked of a handler that takes no parameters.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// Whose request it is.
+pub(super) struct Mine(pub(super) Arc<Realm>);
+
+impl FromRequestParts<Arc<App>> for Mine {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self> {
+        let realm = parts.extensions.get::<Arc<Realm>>().cloned();
+        realm.map(Mine).ok_or_else(|| Problem::new(Code::Unauthenticated, "nobody was recognised"))
+    }
+}
+
+/// The session in the path.
+pub(super) struct Id(pub(super) SessionId);
+
+impl FromRequestParts<Arc<App>> for Id {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
+        let text = Path::<String>::from_request_parts(parts, app).await.ok();
+        let id = text.and_then(|Path(text)| SessionId::parse(&text)).ok_or_else(Problem::no_session)?;
+        // Other servers may have written it.
+        if let Some(realm) = parts.extensions.get::<Arc<Realm>>().cloned() {
+            app.hub.fetch(&realm, &id).await?;
+        }
+        Ok(Id(id))
+    }
+}
+
+/// The parameters behind the question mark.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self> {
+        let parsed = Query::<T>::try_from_uri(&parts.uri);
+        parsed
+            .map(|Query(asked)| Asked(asked))
+            .map_err(|error| Problem::invalid(format!("the query: {}", error.body_text())))
+    }
+}
+
+/// A body that is JSON.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
+        check_media(request.headers())?;
+        let bytes = read(request, app).await?;
+        parse(&bytes, app.limits().depth).map(Body)
+    }
+}
+
+/// A body that is JSON and may be left out.
+pub(super) struct Maybe<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for Maybe<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
+        let media = check_media(request.headers());
+        let bytes = read(request, app).await?;
+        if bytes.is_empty() {
+            return Ok(Maybe(T::default()));
+        }
+        media?;
+        parse(&bytes, app.limits().depth).map(Maybe)
+    }
+}
+
+/// A body that is JSON, as its text: for what is kept byte for byte, however deep it is.
+pub(super) struct Text(pub(super) String);
+
+impl FromRequest<Arc<App>> for Text {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
+        check_media(request.headers())?;
+        let bytes = read(request, app).await?;
+        String::from_utf8(bytes.into()).map(Text).map_err(|_| Problem::invalid("the body is not UTF-8"))
+    }
+}
+
+fn check_media(headers: &HeaderMap) -> Result<()> {
+    let named = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = named.split(';').next().unwrap_or_default().trim();
+    match essence.eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => {
+            Err(Problem::new(Code::UnsupportedMedia, "the body has to be JSON, with `Content-Type: application/json`"))
+        }
+    }
+}
+
+/// Reads a body, within its bounds.
+pub(crate) async fn read(request: Request, app: &Arc<App>) -> Result<axum::body::Bytes> {
+    let limits = app.limits();
+    let body = axum::body::to_bytes(request.into_body(), limits.body);
+    match tokio::time::timeout(limits.body_time, body).await {
+        Err(_) => Err(Problem::new(Code::Timeout, "the body took too long to arrive")),
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_too_long(&error) => {
+            Err(Problem::new(Code::TooLarge, format!("the body has more than {} bytes", limits.body)))
+        }
+        Ok(Err(_)) => Err(Problem::invalid("the body did not arrive as a whole")),
+    }
+}
+
+fn is_too_long(error: &axum::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Parses JSON of a bounded depth.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], depth: usize) -> Result<T> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::invalid("the body is not UTF-8"))?;
+    if json::deeper_than(text, depth) {
+        return Err(Problem::invalid(format!("the body is nested deeper than {depth}")));
+    }
+    serde_json::from_str(text).map_err(|error| Problem::invalid(format!("the body: {error}")))
+}
+
+/// A field that may be `null`, which is something else than not there.
+pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(from).map(Some)
+}
+
+/// A field that may be left out and is never `null`.
+pub(super) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+/// A number within bounds, or the usual one.
+pub(super) fn bounded(name: &str, asked: Option<u64>, usual: usize, most: usize) -> Result<usize> {
+    match asked.map(usize::try_from) {
+        None => Ok(usual),
+        Some(Ok(count)) if (1..=most).contains(&count) => Ok(count),
+        Some(_) => Err(Problem::invalid(format!("`{name}` is a number from 1 to {most}"))),
+    }
+}
+
+/// A time, in milliseconds since the epoch.
+pub(super) fn time(name: &str, text: Option<&str>) -> Result<Option<i64>> {
+    let parse =
+        |text| stamp::parse_rfc3339(text).ok_or_else(|| Problem::invalid(format!("`{name}` is no time of RFC 3339")));
+    text.map(parse).transpose()
+}
+
+/// A text of a bounded length, without characters that lead a terminal astray.
+pub(super) fn words<'t>(name: &str, text: &'t str, most: usize) -> Result<&'t str> {
+    let text = text.trim();
+    if text.chars().count() > most {
+        return Err(Problem::invalid(format!("`{name}` has at most {most} characters")));
+    }
+    if text.chars().any(json::needs_care) {
+        return Err(Problem::invalid(format!("`{name}` must not have control characters")));
+    }
+    Ok(text)
+}
+
+/// An answer that is JSON text already.
+pub(super) fn json_text(status: StatusCode, text: String) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// An answer that is to become JSON.
+pub(super) fn answer(status: StatusCode, value: &serde_json::Value) -> Response {
+    json_text(status, value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_is_nested_too_deep_is_refused_before_it_is_parsed() {
+        // It is no JSON either: nobody got that far.
+        let problem = parse::<Nothing>("[[[[".as_bytes(), 3).unwrap_err();
+        assert!(problem.message.contains("nested deeper than 3"), "{problem}");
+        assert!(parse::<Nothing>(b"{}", 3).is_ok());
+        assert!(parse::<Nothing>(b"{\"a\":1}", 3).is_err());
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        assert_eq!(bounded("limit", None, 5, 9).unwrap(), 5);
+        assert_eq!(bounded("limit", Some(9), 5, 9).unwrap(), 9);
+        for wrong in [0, 10, u64::MAX] {
+            assert!(bounded("limit", Some(wrong), 5, 9).is_err(), "{wrong}");
+        }
+    }
+}

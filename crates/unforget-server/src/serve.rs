@@ -1,0 +1,458 @@
+//! The server: connections in, handlers behind them, and an end that loses nothing.
+//!
+//! Connections are accepted here and not by a framework, because each is counted before it is heard: in all, and by address. A client that does not send
+//! its request in time is dropped, and so is one that does not read what it is answered (`stream`). Every request passes the door (from where) and the identity (by whom) before anything else looks at it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+use tracing::Instrument as _;
+use unforget_agent::prices::Prices;
+use unforget_core::stamp::SharedSource;
+
+use crate::activity::Activity;
+use crate::agent::Agents;
+use crate::app::{App, Caller, Counts, FORWARDED, RUNTIME_SESSION, RuntimeSessionId};
+use crate::door::{self, Door};
+use crate::entries::Entries;
+use crate::error::{Code, Problem};
+use crate::fleet::{self, Fleet};
+use crate::hub::{Hub, Shared};
+use crate::identity::{Identity, cookie};
+use crate::ledger::{Accepted, Ledger};
+use crate::limits::Limits;
+use crate::realm::Realms;
+use crate::{forward, page, rest, runtime, socket, trace};
+
+mod stream;
+
+use stream::Impatient;
+
+/// How often prompts that nobody could run are tried again, and what was not sent is sent.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// Everything that a server is told.
+pub struct Config {
+    /// Where the sessions are.
+    pub home: PathBuf,
+    /// What answers; the first is the usual one.
+    pub agents: Agents,
+    /// Tools that run unasked.
+    pub allowed: Vec<String>,
+    /// Who is asking.
+    pub identity: Identity,
+    /// From where.
+    pub door: Door,
+    /// Actors who may see the numbers of the whole server.
+    pub operators: Vec<String>,
+    /// The bounds.
+    pub limits: Limits,
+    /// The other servers, if there are any.
+    pub fleet: Option<fleet::Settings>,
+    /// The clock and source of ids.
+    pub source: SharedSource,
+    /// How many threads turns run on.
+    pub threads: usize,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// Whether the page is shown.
+    pub page: bool,
+}
+
+/// A server that is ready.
+pub struct Server {
+    app: Arc<App>,
+    /// Where turns run; ended last.
+    turns: tokio::runtime::Runtime,
+    waiting: Vec<Accepted>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The home cannot be used, or another server uses it.
+    #[error(transparent)]
+    Store(#[from] unforget_core::Error),
+    /// The system refuses.
+    #[error("the server cannot start: {0}")]
+    System(String),
+}
+
+impl Server {
+    /// Gets a server ready: nobody else serves this home from here on.
+    pub fn new(config: Config) -> Result<Self, StartError> {
+        let Config { home, agents, allowed, identity, door, operators, limits, fleet, source, threads, prices, page } =
+            config;
+        let (ledger, waiting) = Ledger::open(&home)?;
+        let system = |error: &dyn std::fmt::Display| StartError::System(error.to_string());
+        let turns = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("turns")
+            .enable_all()
+            .build()
+            .map_err(|error| system(&error))?;
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(Duration::from_secs(5))
+            .build();
+        let client = client.map_err(|error| system(&error))?;
+        let activity = Arc::new(Activity::new(source.clone()));
+        let entries =
+            Arc::new(fleet.as_ref().map_or_else(Entries::default, |fleet| Entries::with_remote(fleet.entries())));
+        let fleet = fleet.map(|settings| Arc::new(Fleet::new(settings)));
+        let shared = Arc::new(Shared::new(limits, ledger, allowed, activity, fleet));
+        let hub = Hub::new(shared, Realms::new(home, source), agents, turns.handle().clone());
+        let sockets = Arc::new(Counts::default());
+        let (hub, prices) = (Arc::new(hub), Arc::new(prices));
+        let app = App { hub, entries, identity, door, operators, sockets, client, prices, page };
+        Ok(Self { app: Arc::new(app), turns, waiting })
+    }
+
+    /// What the handlers reach, for tests and for those who put the routes elsewhere.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// All routes, behind the door.
+    pub fn routes(app: &Arc<App>) -> Router {
+        let routes = Router::new()
+            .route("/ping", get(runtime::ping))
+            .route("/invocations", post(runtime::invoke))
+            .route("/ws", get(socket::upgrade))
+            .route("/metrics", get(metrics))
+            .merge(rest::routes())
+            .merge(if app.page { page::routes() } else { Router::new() })
+            .fallback(rest::unknown)
+            .method_not_allowed_fallback(rest::wrong_method)
+            .layer(from_fn_with_state(app.clone(), forward::forward))
+            .layer(axum::extract::DefaultBodyLimit::max(app.limits().body))
+            .layer(from_fn_with_state(app.clone(), admit));
+        routes.with_state(app.clone())
+    }
+
+    /// Serves until it is told to stop, and then as long as it takes to lose nothing, within bounds.
+    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> std::io::Result<()> {
+        let Self { app, turns, waiting } = self;
+        let over = CancellationToken::new();
+        let connections = TaskTracker::new();
+        let chores = turns.spawn(chores(app.clone(), waiting, over.clone()));
+        let addresses = Arc::new(Addresses::default());
+        let routes = Self::routes(&app);
+        let limits = *app.limits();
+        tokio::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Too many open files, or a client that went before it was heard.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+            let Some(counted) = addresses.count(peer.ip(), &limits) else {
+                app.hub.shared().metrics.refuse(&Problem::new(Code::TooMany, ""));
+                continue;
+            };
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "small packets may wait");
+            }
+            app.hub.shared().metrics.connections.inc();
+            let counted = Arc::new(Open(app.clone(), counted));
+            let connection = Connection { counted, tasks: connections.clone(), over: over.clone() };
+            let routes = routes.clone();
+            connections.spawn(async move { converse(stream, peer, routes, &limits, connection).await });
+        }
+        drop(listener);
+        app.hub.stop(limits.shutdown * 3 / 4).await;
+        over.cancel();
+        connections.close();
+        chores.abort();
+        let (closed, sent) = tokio::join!(
+            tokio::time::timeout(limits.shutdown / 4, connections.wait()),
+            tokio::time::timeout(limits.shutdown / 4, app.entries.end()),
+        );
+        if closed.is_err() {
+            tracing::warn!("some connections were not closed in time");
+        }
+        if sent != Ok(true) {
+            tracing::warn!("entries that are not at the remote yet are sent after the next start");
+        }
+        app.hub.shared().ledger.close();
+        // Blocking work that is still going on is not waited for.
+        turns.shutdown_background();
+        Ok(())
+    }
+}
+
+/// One connection, request after request.
+async fn converse(stream: tokio::net::TcpStream, peer: SocketAddr, routes: Router, limits: &Limits, own: Connection) {
+    let over = own.over.clone();
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(Peer(peer.ip()));
+        request.extensions_mut().insert(own.clone());
+        routes.clone().oneshot(request)
+    });
+    let stream = Impatient::new(stream, limits.send);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.handshake)
+        .max_buf_size(64 * 1024)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let mut is_over = false;
+    loop {
+        tokio::select! {
+            served = connection.as_mut() => {
+                if let Err(error) = served {
+                    tracing::debug!(%error, "a connection broke");
+                }
+                return;
+            }
+            () = over.cancelled(), if !is_over => {
+                is_over = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// A connection that is counted, as long as anything holds it.
+struct Open(Arc<App>, Counted);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.hub.shared().metrics.connections.dec();
+    }
+}
+
+/// What a WebSocket takes along from the connection that it was.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    /// It counts as long as it is open.
+    counted: Arc<Open>,
+    /// The server waits for it when it stops.
+    pub(crate) tasks: TaskTracker,
+    /// That the server stops.
+    pub(crate) over: CancellationToken,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("actor", &self.counted.1.1).finish_non_exhaustive()
+    }
+}
+
+/// The address that a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(IpAddr);
+
+impl Peer {
+    /// Of this request.
+    pub(crate) fn of(extensions: &axum::http::Extensions) -> IpAddr {
+        extensions.get::<Self>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0)
+    }
+}
+
+/// What is done beside: prompts of an earlier run, and what could not be done when it was due.
+async fn chores(app: Arc<App>, waiting: Vec<Accepted>, over: CancellationToken) {
+    let busy = (!waiting.is_empty()).then(|| app.hub.shared().activity.begin());
+    app.hub.send_left(true).await;
+    app.hub.recover(waiting).await;
+    for realm in app.hub.realms().all() {
+        if let Err(problem) = app.entries.look(&realm) {
+            tracing::warn!(%problem, "what an earlier run left cannot be looked at");
+        }
+    }
+    app.hub.look_for_unsaved(&app.entries).await;
+    drop(busy);
+    loop {
+        tokio::select! {
+            () = over.cancelled() => return,
+            () = tokio::time::sleep(AGAIN) => {}
+        }
+        let (stranded, busy) = app.hub.stranded();
+        app.hub.recover(stranded).await;
+        app.hub.send_left(false).await;
+        app.entries.tend().await;
+        app.hub.look_for_unsaved(&app.entries).await;
+        drop(busy);
+    }
+}
+
+/// Lets a request in, or not: the door, the identity, and what handlers have to know of both.
+async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let passed = match app.door.check(&method, request.uri(), request.headers()) {
+        Ok(passed) => passed,
+        Err(problem) => {
+            app.hub.shared().metrics.refuse(&problem);
+            let mut response = problem.into_response();
+            door::adorn(response.headers_mut(), &door::Passed::default());
+            return told(&app, &method, &route, response);
+        }
+    };
+    cookie::translate(&route, &passed, request.headers_mut());
+    request.extensions_mut().insert(passed.clone());
+    let span = trace::request(method.as_str(), &route, request.headers());
+    let answering = async {
+        if passed.is_preflight() {
+            return StatusCode::NO_CONTENT.into_response();
+        }
+        if is_too_large(&request, app.limits()) {
+            let most = app.limits().body;
+            return Problem::new(Code::TooLarge, format!("the body has more than {most} bytes")).into_response();
+        }
+        if let Err(problem) = identify(&app, &route, &mut request).await {
+            return problem.into_response();
+        }
+        let run = next.run(request);
+        // A stream or a long turn takes its time; everything else is due soon. A body has a time of its own to arrive in (`rest::read_body`),
+        // and what comes behind it, too: so that one that comes late is told as what it is.
+        match is_short(&route) {
+            true => tokio::time::timeout(app.limits().body_time * 2, run).await.unwrap_or_else(|_| slow()),
+            false => run.await,
+        }
+    };
+    let mut response = answering.instrument(span.clone()).await;
+    span.record("status", response.status().as_u16());
+    door::adorn(response.headers_mut(), &passed);
+    told(&app, &method, &route, response)
+}
+
+/// Whether a request says itself that its body is too large: then none of it is read.
+fn is_too_large(request: &Request, limits: &Limits) -> bool {
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    length.is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > limits.body))
+}
+
+/// That a handler took too long, which is nothing that the client did.
+fn slow() -> Response {
+    Problem::new(Code::Unavailable, "the answer took too long; try again").into_response()
+}
+
+/// Whether the answer to a request is due soon.
+fn is_short(route: &str) -> bool {
+    !matches!(route, "/invocations" | "/ws") && !route.ends_with("/compact") && !route.ends_with("/export")
+}
+
+fn told(app: &App, method: &Method, route: &str, response: Response) -> Response {
+    app.hub.shared().metrics.request(method.as_str(), route, response.status().as_u16());
+    response
+}
+
+/// Places that say nothing about anybody, and those where somebody says who they are.
+fn is_public(route: &str) -> bool {
+    matches!(route, door::PAGE | "/ping" | "/v1/health" | "/v1/openapi.json" | "/v1/login" | "/v1/logout")
+}
+
+async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<(), Problem> {
+    let peer = Peer::of(request.extensions());
+    if is_public(route) {
+        return Ok(());
+    }
+    let headers: &HeaderMap = request.headers();
+    let actor = app.identity.of_headers(headers, peer).await?;
+    if actor.is_none() && route != "/ws" {
+        return Err(Problem::new(Code::Unauthenticated, "say who you are: `Authorization: Bearer TOKEN`"));
+    }
+    let runtime_session = match headers.get(RUNTIME_SESSION) {
+        None => None,
+        Some(value) => {
+            let id = value.to_str().ok().and_then(RuntimeSessionId::parse);
+            Some(id.ok_or_else(|| Problem::invalid("the runtime's session id is none"))?)
+        }
+    };
+    let is_forwarded = headers.contains_key(FORWARDED);
+    let kept = Arc::new(headers.clone());
+    if let Some(actor) = &actor {
+        let realm = app.hub.realm(actor);
+        request.extensions_mut().insert(realm);
+    }
+    let caller = Caller { actor, peer, runtime_session, token: None, is_forwarded, headers: kept };
+    request.extensions_mut().insert(caller);
+    Ok(())
+}
+
+/// The numbers, for those who run the server.
+async fn metrics(State(app): State<Arc<App>>, caller: axum::Extension<Caller>) -> Result<Response, Problem> {
+    let is_operator = |name: &str| app.operators.iter().any(|operator| operator == name);
+    let may = !app.identity.is_needed() || caller.actor.as_ref().is_some_and(|actor| is_operator(actor.name()));
+    if !may {
+        return Err(Problem::new(Code::Forbidden, "these numbers are for operators (`--operator NAME`)"));
+    }
+    let mut response = app.hub.shared().metrics.text().into_response();
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+/// How many connections each address has.
+#[derive(Debug, Default)]
+struct Addresses(Mutex<(usize, HashMap<IpAddr, usize>)>);
+
+struct Counted(Arc<Addresses>, IpAddr);
+
+impl Addresses {
+    fn count(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Option<Counted> {
+        // Whoever has one address of IPv6 has all of its network.
+        let address = match address {
+            IpAddr::V6(long) if long.to_ipv4_mapped().is_none() => {
+                IpAddr::V6((u128::from(long) & !u128::from(u64::MAX)).into())
+            }
+            other => other,
+        };
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = counts.1.get(&address).copied().unwrap_or(0);
+        if counts.0 >= limits.connections || own >= limits.connections_per_address {
+            return None;
+        }
+        counts.0 += 1;
+        counts.1.insert(address, own + 1);
+        Some(Counted(self.clone(), address))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.0 -= 1;
+        if let Some(count) = counts.1.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                counts.1.remove(&self.1);
+            }
+        }
+    }
+}

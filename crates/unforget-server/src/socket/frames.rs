@@ -1,0 +1,156 @@
+//! Frames of a WebSocket: what is too long for one is sent in several, and whoever does not read is dropped.
+//!
+//! AgentCore Runtime lets frames of at most 64 KB through. A longer message is split as the WebSocket protocol itself splits messages, so that
+//! every client puts it together again without knowing. It lets 250 frames a second through, so a
+//! connection that comes through it has a pace (`pace`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error};
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+
+use super::pace::Pace;
+use crate::error::{Code, Problem};
+use crate::limits::{FRAME_OUT, Limits};
+
+/// Memory that a connection may take for reading before anything has come.
+const BUFFER: usize = 4 * 1024;
+/// The longest reason that a close frame takes.
+const REASON: usize = 120;
+
+/// What came in.
+#[derive(Debug)]
+pub(super) enum Came {
+    Text(String),
+    /// A sign of life.
+    Sign,
+    /// Something that is not to be answered any more.
+    Over(Option<Problem>),
+}
+
+/// A WebSocket.
+pub(super) struct Socket {
+    stream: WebSocketStream<TokioIo<Upgraded>>,
+    send: Duration,
+    /// How fast frames may follow each other, where somebody in between counts them.
+    pace: Option<Pace>,
+}
+
+impl Socket {
+    pub(super) async fn new(upgraded: Upgraded, limits: &Limits, pace: Option<Pace>) -> Self {
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER)
+            .write_buffer_size(0)
+            .max_write_buffer_size(4 * FRAME_OUT)
+            .max_frame_size(Some(limits.frame))
+            .max_message_size(Some(limits.message));
+        let stream = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+        Self { stream, send: limits.send, pace }
+    }
+
+    /// What comes next. Giving up on the future loses nothing.
+    pub(super) async fn receive(&mut self) -> Came {
+        match self.stream.next().await {
+            Some(Ok(Message::Text(text))) => Came::Text(text.as_str().to_owned()),
+            Some(Ok(Message::Binary(bytes))) => match String::from_utf8(bytes.to_vec()) {
+                Ok(text) => Came::Text(text),
+                Err(_) => Came::Over(Some(Problem::invalid("a message must be JSON text"))),
+            },
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Came::Sign,
+            Some(Ok(Message::Close(_))) | None => Came::Over(None),
+            Some(Err(Error::Capacity(CapacityError::MessageTooLong { max_size, .. }))) => Came::Over(Some(
+                Problem::new(Code::TooLarge, format!("a frame or message has more than {max_size} bytes")),
+            )),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a socket broke");
+                Came::Over(None)
+            }
+        }
+    }
+
+    /// Sends a message; `false` if whoever it is for is gone, or does not read.
+    pub(super) async fn send(&mut self, text: String) -> bool {
+        for piece in pieces(text) {
+            if !self.frame(piece).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn frame(&mut self, frame: Message) -> bool {
+        if let Some(pace) = &mut self.pace {
+            pace.step().await;
+        }
+        match tokio::time::timeout(self.send, self.stream.send(frame)).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a message was not sent");
+                false
+            }
+            Err(_) => {
+                tracing::info!("somebody does not read; the connection is dropped");
+                false
+            }
+        }
+    }
+
+    /// Asks for a sign of life.
+    pub(super) async fn ping(&mut self) -> bool {
+        let ping = self.stream.send(Message::Ping(Bytes::new()));
+        matches!(tokio::time::timeout(self.send, ping).await, Ok(Ok(())))
+    }
+
+    /// Says goodbye, and why.
+    pub(super) async fn close(mut self, farewell: CloseFrame) {
+        let goodbye = async {
+            self.stream.close(Some(farewell)).await?;
+            // What is still on its way is read, so that the goodbye is not lost by a reset.
+            while let Some(Ok(_)) = self.stream.next().await {}
+            Ok::<(), Error>(())
+        };
+        if !matches!(tokio::time::timeout(Duration::from_secs(2), goodbye).await, Ok(Ok(()))) {
+            tracing::debug!("a socket was closed without a goodbye");
+        }
+    }
+}
+
+/// A message, in as many frames as it takes.
+pub(super) fn pieces(text: String) -> Vec<Message> {
+    if text.len() <= FRAME_OUT {
+        return vec![Message::text(text)];
+    }
+    let whole = Bytes::from(text);
+    let count = whole.len().div_ceil(FRAME_OUT);
+    let piece = |at: usize| {
+        let piece = whole.slice(at * FRAME_OUT..whole.len().min((at + 1) * FRAME_OUT));
+        let data = if at == 0 { Data::Text } else { Data::Continue };
+        Message::Frame(Frame::message(piece, OpCode::Data(data), at + 1 == count))
+    };
+    (0..count).map(piece).collect()
+}
+
+/// What is said at the end: why, if not because all was said.
+pub(super) fn farewell(problem: Option<&Problem>) -> CloseFrame {
+    let code = match problem.map(|problem| problem.code) {
+        None => CloseCode::Normal,
+        Some(Code::TooLarge) => CloseCode::Size,
+        Some(Code::Unauthenticated | Code::Forbidden | Code::NotFound | Code::Invalid | Code::Conflict) => {
+            CloseCode::Policy
+        }
+        Some(Code::Unavailable | Code::Moved) => CloseCode::Restart,
+        Some(Code::TooMany | Code::Timeout | Code::Busy) => CloseCode::Again,
+        Some(_) => CloseCode::Error,
+    };
+    let reason = problem.map_or("", |problem| problem.message.as_str());
+    let end = (0..=reason.len().min(REASON)).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
+    CloseFrame { code, reason: reason[..end].to_owned().into() }
+}
