@@ -242,7 +242,9 @@ def test_a_conversation_outlives_its_machine(stands: Stands, machines: Callable[
     told = run(first.say("remember BANANA"))
     session = told.session()
     assert "BANANA" in told.text()
-    assert [one["roles"] for one in told if one["type"] == "saved"] == [["user"], ["assistant"]]
+    # How much is saved at a time is the SDK's to say; a machine that is slow gets more at once.
+    saved = [role for one in told if one["type"] == "saved" for role in one["roles"]]
+    assert sorted(saved) == ["assistant", "user"]
     again = run(first.say("remember CHERRY", session))
     assert again.session() == session
     first.destroy()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from unforget import OpenAIAgentsSession, UnforgetSessionStore
+from unforget import AsyncSessions, OpenAIAgentsSession, Sessions, UnforgetSessionStore
 from unforget._http import Server
-from unforget.errors import InvalidRequest, NotAllowed, TryAgain, UnforgetError
+from unforget.errors import Conflict, InvalidRequest, NotAllowed, StorageFailed, TryAgain, UnforgetError
 
 # Takes a path and a body; returns a status and an answer, or None to hang up.
 Answer = Callable[[str, Any], tuple[int, Any] | None]
@@ -85,9 +85,9 @@ def problem(status: int, code: str) -> tuple[int, Any]:
 
 def test_a_token_is_in_a_header_and_nowhere_else(fake: Fake) -> None:
     store = UnforgetSessionStore(url=fake.url, token="secret")
-    asyncio.run(store.append(KEY, [{"type": "a"}]))
+    asyncio.run(store.append(KEY, [{"type": "a", "uuid": "1"}]))
     (path, body, headers, _) = fake.asked[0]
-    assert (path, body) == ("/v1/entries/append", {"key": KEY, "entries": [{"type": "a"}]})
+    assert (path, body) == ("/v1/entries/append", {"key": KEY, "entries": [{"type": "a", "uuid": "1"}]})
     assert headers["Authorization"] == "Bearer secret"
     assert "secret" not in repr(store) + repr(store._transport)
     store.close()
@@ -134,6 +134,7 @@ def test_errors_say_what_can_be_done(fake: Fake) -> None:
     for status, code, kind in [
         (401, "unauthenticated", NotAllowed),
         (400, "invalid", InvalidRequest),
+        (409, "conflict", Conflict),
         (500, "internal", UnforgetError),
     ]:
         fake.asked.clear()
@@ -146,7 +147,17 @@ def test_errors_say_what_can_be_done(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [problem(429, "too_many"), problem(503, "unavailable"), problem(421, "moved"), None]
+    "trouble",
+    [
+        problem(429, "too_many"),
+        problem(503, "unavailable"),
+        problem(421, "moved"),
+        problem(409, "busy"),
+        (502, "nobody is there"),
+        (504, "nobody answers"),
+        (429, "slower"),
+        None,
+    ],
 )
 def test_what_may_pass_is_tried_again(fake: Fake, trouble: tuple[int, Any] | None) -> None:
     fake.answer = lambda path, body: trouble if len(fake.asked) < 4 else (200, {"ok": [1]})
@@ -160,6 +171,16 @@ def test_what_may_pass_is_tried_again(fake: Fake, trouble: tuple[int, Any] | Non
     with pytest.raises(TryAgain):
         server.call("load", key=KEY)
     assert len(fake.asked) == 6
+    server.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 304])
+def test_only_a_success_is_one(fake: Fake, status: int) -> None:
+    fake.answer = lambda path, body: (status, {"ok": [1]})
+    server = Server(fake.url)
+    with pytest.raises(InvalidRequest, match=f"{status} and sends on"):
+        server.call("load", key=KEY)
+    assert len(fake.asked) == 1
     server.close()
 
 
@@ -207,6 +228,125 @@ def test_entries_without_a_uuid_are_not_sent_twice(fake: Fake, arrived: int) -> 
     server.close()
 
 
+class Kept:
+    """Keeps entries, and then does with the next appends as a test says: an answer, or None to hang up. What is not planned succeeds."""
+
+    def __init__(self, stored: list[Any] | None = None) -> None:
+        self.stored: list[Any] = list(stored or [])
+        self.appends: list[tuple[int, Any] | None] = []
+        self.reads: list[tuple[int, Any] | None] = []
+        self.is_kept = True
+
+    def __call__(self, path: str, body: Any) -> tuple[int, Any] | None:
+        if path == "/v1/entries/read":
+            page = {"entries": self.stored, "cursor": "c", "more": False, "again": False}
+            return self.reads.pop(0) if self.reads else (200, {"ok": page if self.stored else None})
+        answer = self.appends.pop(0) if self.appends else (200, {"ok": None})
+        have = {entry["uuid"] for entry in self.stored if "uuid" in entry}
+        if self.is_kept or answer == (200, {"ok": None}):
+            self.stored += [entry for entry in body["entries"] if entry.get("uuid") not in have]
+        return answer
+
+
+TROUBLES = [problem(503, "unavailable"), (502, "nobody is there"), (504, "nobody answers"), (500, "nothing"), None]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_an_append_that_failed_is_not_doubled_when_the_caller_repeats_it(
+    fake: Fake, trouble: tuple[int, Any] | None, is_kept: bool
+) -> None:
+    earlier = [{"type": "title"}]
+    kept = fake.answer = Kept(earlier)
+    kept.is_kept, kept.appends = is_kept, [trouble] * 6
+    entries = [{"type": "title"}, {"type": "user", "uuid": "1"}, {"type": "title"}]
+    server = Server(fake.url)
+    with pytest.raises(UnforgetError):
+        server.call("append", key=KEY, entries=entries)
+    kept.appends.clear()
+    server.call("append", key=KEY, entries=entries)
+    assert kept.stored == [*earlier, *entries]
+    server.close()
+
+
+def test_a_large_append_goes_on_where_it_failed(fake: Fake) -> None:
+    kept = fake.answer = Kept()
+    kept.appends = [(200, {"ok": None}), problem(507, "storage")]
+    entries = [{"type": "title", "n": n % 2, "text": "x" * (1 << 20)} for n in range(6)]
+    server = Server(fake.url)
+    with pytest.raises(StorageFailed):
+        server.call("append", key=KEY, entries=entries)
+    asked = len(fake.asked)
+    server.call("append", key=KEY, entries=entries)
+    assert [entry["n"] for entry in kept.stored] == [n % 2 for n in range(6)]
+    assert all(len(body["entries"]) < 3 for path, body, _, _ in fake.asked[asked:] if path.endswith("append"))
+    server.close()
+
+
+def test_a_new_session_is_kept_by_a_server_whose_remote_is_away(fake: Fake) -> None:
+    """It cannot tell whether there is something elsewhere, and says so at once; that is no reason to keep nothing."""
+    kept = fake.answer = Kept()
+    kept.reads = [problem(503, "unavailable")]
+    server = Server(fake.url)
+    server.call("append", key=KEY, entries=[{"type": "title"}])
+    assert kept.stored == [{"type": "title"}]
+    assert [path for path, _, _, _ in fake.asked] == ["/v1/entries/read", "/v1/entries/append"]
+    server.close()
+
+
+def test_an_entry_that_is_changed_after_it_was_handed_over_is_kept_as_it_was(fake: Fake) -> None:
+    kept = Kept()
+    changed = threading.Event()
+
+    def answer(path: str, body: Any) -> tuple[int, Any] | None:
+        if path.endswith("load"):
+            changed.wait(60)
+            return 200, {"ok": None}
+        return kept(path, body)
+
+    fake.answer = answer
+    server = Server(fake.url)
+    entry = {"type": "title", "text": "before"}
+    first = server.submit("load", {"key": KEY})
+    # It waits behind the other one, as it is about the same key.
+    second = server.submit("append", {"key": KEY, "entries": [entry]})
+    entry["text"] = "after"
+    changed.set()
+    first.result(60)
+    second.result(60)
+    assert kept.stored == [{"type": "title", "text": "before"}]
+    server.close()
+
+
+@pytest.mark.parametrize("kind", ["threads", "loop"])
+def test_a_session_is_looked_for_on_all_pages(fake: Fake, kind: str) -> None:
+    """A server that has looked through many answers with an empty page and says where it goes on."""
+
+    def answer(path: str, body: Any) -> tuple[int, Any]:
+        if "messages" in path:
+            return 200, {"n": 1, "messages": []}
+        assert body is None, "no second session is made"
+        assert "key=main%3Amail%3Aada" in path
+        if "cursor=c2" in path:
+            return 200, {"sessions": [{"id": "found"}], "next": None}
+        return 200, {"sessions": [], "next": "c2" if "cursor=c1" in path else "c1"}
+
+    fake.answer = answer
+    said: list[Any] = [{"role": "user", "content": "hello"}]
+    if kind == "threads":
+        with Sessions(url=fake.url) as sessions:
+            assert sessions.history(key="main:mail:ada")["session_id"] == "found"
+            assert sessions.append(key="main:mail:ada", messages=said) == {"session_id": "found", "n": 1}
+        return
+
+    async def main() -> None:
+        async with AsyncSessions(url=fake.url) as sessions:
+            assert (await sessions.history(key="main:mail:ada"))["session_id"] == "found"
+            assert await sessions.append(key="main:mail:ada", messages=said) == {"session_id": "found", "n": 1}
+
+    asyncio.run(main())
+
+
 def test_requests_of_one_key_are_made_in_their_order_and_others_at_once(fake: Fake) -> None:
     """Two keys' requests wait for each other at the server; those of one key must not be there together."""
     both = threading.Barrier(2)
@@ -218,7 +358,7 @@ def test_requests_of_one_key_are_made_in_their_order_and_others_at_once(fake: Fa
     fake.answer = answer
     server = Server(fake.url)
     futures = [
-        server.submit("append", {"key": {**KEY, "session_id": name}, "entries": [{"n": n}]})
+        server.submit("append", {"key": {**KEY, "session_id": name}, "entries": [{"n": n, "uuid": str(n)}]})
         for n in range(20)
         for name in "ab"
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -87,6 +89,35 @@ def test_what_begins_anew_is_taken_anew() -> None:
             assert taken.numbers == wanted
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_process_that_is_forked_while_somebody_reads_begins_anew() -> None:
+    """Another thread holds the lock for ever, in the middle of taking a page."""
+    pages, taken = Pages(), Taken()
+    journal = Journal(pages, {}, taken)
+    taken.numbers = [1]
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with journal.lock:
+            held.set()
+            release.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    forked = os.fork()
+    if forked == 0:
+        status = 1
+        try:
+            if journal.lock.acquire(timeout=30) and taken.numbers == [] and journal._take(None, page([2], "a")):
+                status = 0
+        finally:
+            os._exit(status)
+    release.set()
+    thread.join()
+    assert os.waitpid(forked, 0)[1] == 0
+    assert taken.numbers == [1]
 
 
 def test_a_load_that_begins_anew_forgets_what_it_had() -> None:

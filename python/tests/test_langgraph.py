@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import os
 import random
 import sys
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
@@ -238,6 +240,100 @@ def test_what_was_dropped_can_be_put_again(place: dict[str, Any], project: str) 
             assert found and found.checkpoint == checkpoint and found.pending_writes == [("task", "a", 1)]
             saver.delete_for_runs(["r"])
             assert saver.get_tuple(stored) is None
+
+
+def put(saver: UnforgetSaver, thread: str, number: int, run: str = "r") -> Any:
+    """A checkpoint whose value is its own, and one that it shares with all others."""
+    config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    versions: Any = {"own": str(number), "shared": "1"}
+    checkpoint: Any = {
+        **empty_checkpoint(),
+        "id": str(number),
+        "channel_values": {"own": f"value {number}", "shared": "for all"},
+        "channel_versions": versions,
+    }
+    return saver.put(config, checkpoint, {"run_id": run}, versions if number == 1 else {"own": str(number)})
+
+
+def values(saver: UnforgetSaver, thread: str) -> list[Any]:
+    config: Any = {"configurable": {"thread_id": thread}}
+    return [found.checkpoint["channel_values"] for found in saver.list(config)]
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_a_thread_can_be_copied_onto_what_was_pruned(place: dict[str, Any], project: str, is_fresh: bool) -> None:
+    with UnforgetSaver(**place, project=project) as saver:
+        for number in (1, 2, 3):
+            saver.put_writes(put(saver, "source", number), [("own", number)], "task")
+        saver.copy_thread("source", "target")
+        saver.prune(["target"])
+        assert len(values(saver, "target")) == 1
+        if is_fresh:
+            saver._threads.clear()
+            asyncio.run(saver.acopy_thread("source", "target"))
+        else:
+            saver.copy_thread("source", "target")
+        with UnforgetSaver(**place, project=project) as other:
+            for one in (saver, other):
+                assert values(one, "target") == values(one, "source")
+                assert len(values(one, "target")) == 3
+                found = one.get_tuple({"configurable": {"thread_id": "target", "checkpoint_id": "2"}})
+                assert found and found.pending_writes == [("task", "own", 2)]
+
+
+def test_values_of_dropped_checkpoints_are_neither_kept_nor_copied(place: dict[str, Any], project: str) -> None:
+    with UnforgetSaver(**place, project=project) as saver:
+        for number, run in [(1, "a"), (2, "b"), (3, "a")]:
+            put(saver, "t", number, run)
+        values(saver, "t")
+        saver.delete_for_runs(["a"])
+        assert values(saver, "t") == [{"own": "value 2", "shared": "for all"}]
+        fold = saver._threads["t"].fold
+        assert sorted(slot[2:] for slot in fold.blobs) == [("own", "2"), ("shared", "1")]
+        saver.copy_thread("t", "u")
+        copied = saver._transport.call("load", key={"project_key": project, "session_id": "u"})
+        assert sorted(entry["channel"] for entry in copied if entry["type"] == "blob") == ["own", "shared"]
+        # The same value again is stored again, and is there for others, too.
+        put(saver, "t", 1, "a")
+        with UnforgetSaver(**place, project=project) as other:
+            for one in (saver, other):
+                assert values(one, "t") == [{"own": f"value {n}", "shared": "for all"} for n in (2, 1)]
+
+
+def test_a_value_that_no_checkpoint_has_is_not_copied(place: dict[str, Any], project: str) -> None:
+    """The second checkpoint takes the place of the first one, with another version of its channel."""
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    with UnforgetSaver(**place, project=project) as saver:
+        for version in "12":
+            base = {**empty_checkpoint(), "id": "1", "channel_values": {"a": version}}
+            checkpoint: Any = {**base, "channel_versions": {"a": version}}
+            saver.put(config, checkpoint, {}, {"a": version})
+        saver.copy_thread("t", "u")
+        copied = saver._transport.call("load", key={"project_key": project, "session_id": "u"})
+        assert [entry["version"] for entry in copied if entry["type"] == "blob"] == ["2"]
+
+
+def test_what_waits_to_be_read_back_is_remembered_without_its_values(place: dict[str, Any], project: str) -> None:
+    with UnforgetSaver(**place, project=project) as saver:
+        put(saver, "t", 1)
+        ahead = saver._threads["t"].fold._ahead
+        assert len(ahead) == 3
+        assert all(len(one.digest) == 32 for one in ahead.values())
+
+
+def test_a_forked_process_does_not_wait_for_a_thread_that_is_not_there(tmp_path: Path) -> None:
+    saver = UnforgetSaver(home=tmp_path)
+    with saver._threads_lock:
+        forked = os.fork()
+        if forked == 0:
+            status = 1
+            try:
+                if saver._threads_lock.acquire(timeout=30):
+                    status = 0
+            finally:
+                os._exit(status)
+    assert os.waitpid(forked, 0)[1] == 0
+    saver.close()
 
 
 def test_a_thread_that_somebody_else_deleted_begins_anew(place: dict[str, Any], project: str) -> None:

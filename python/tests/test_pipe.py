@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -22,6 +23,8 @@ import pytest
 from unforget import UnforgetSessionStore
 from unforget._pipe import Pipe
 from unforget._program import Program, find
+from unforget._request import Errand
+from unforget._unmarked import Ask, Asking
 from unforget.errors import InvalidRequest, ProgramMissing, TryAgain, UnforgetError
 
 Make = Callable[[str], str]
@@ -103,8 +106,35 @@ def test_a_program_that_knows_no_store_is_told_with_its_words(tmp_path: Path) ->
     program = tmp_path / "old"
     program.write_text("#!/bin/sh\necho \"error: unrecognized subcommand 'store'\" >&2\nexit 2\n")
     program.chmod(stat.S_IRWXU)
-    with pytest.raises(ProgramMissing, match="unrecognized subcommand"):
+    with pytest.raises(InvalidRequest, match="unrecognized subcommand"):
         Pipe(Program(str(program))).call("load", key={})
+
+
+def test_settings_that_the_program_refuses_are_told_with_its_words(tmp_path: Path) -> None:
+    pipe = Pipe(Program(find(), str(tmp_path), remote=False, ack="remote"))
+    with pytest.raises(InvalidRequest, match="needs a remote"):
+        pipe.call("load", key={})
+
+
+@pytest.mark.parametrize("failures", [3, 4])
+def test_a_machine_that_has_no_room_for_a_process_is_tried_again(
+    child: Make, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    pipe = Pipe(Program(child("def answer(request): return [{'id': request['id'], 'ok': 1}]")))
+    real, left = subprocess.Popen, failures
+
+    def popen(*arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    if failures == 4:
+        with pytest.raises(TryAgain, match="temporarily unavailable"):
+            pipe.call("ask")
+    assert pipe.call("ask") == 1
 
 
 def test_a_program_that_never_starts_is_given_up(tmp_path: Path) -> None:
@@ -114,6 +144,11 @@ def test_a_program_that_never_starts_is_given_up(tmp_path: Path) -> None:
     with pytest.raises(TryAgain, match="no disk"):
         Pipe(Program(str(program))).call("load", key={})
     assert starts.read_text() == "start\n" * 4
+
+
+def test_doing_without_a_remote_is_an_argument() -> None:
+    assert "--no-remote" in Program("unforget", remote=False).command()
+    assert "--no-remote" not in Program("unforget").command()
 
 
 def test_the_remote_is_neither_an_argument_nor_shown() -> None:
@@ -171,6 +206,64 @@ def test_what_is_no_json_is_refused_and_nothing_else_suffers(home_place: dict[st
             assert await store.load(key) == [{"type": "a", "uuid": "1"}]
 
     asyncio.run(main())
+
+
+def test_a_member_does_not_pass_for_the_number_of_a_request(child: Make) -> None:
+    pipe = Pipe(Program(child("def answer(request): return [{'id': request['id'], 'ok': 1}]")))
+    for wrong in [{"id": 5}, {"op": "delete"}]:
+        with pytest.raises(InvalidRequest, match="its own id and op"):
+            pipe.submit("sessions", wrong)
+    assert pipe.call("sessions") == 1
+
+
+def test_an_entry_that_is_changed_after_it_was_handed_over_is_kept_as_it_was(child: Make) -> None:
+    body = """
+        kept = []
+        def answer(request):
+            kept.append(request.get("entries"))
+            return [{"id": request["id"], "ok": None if request["op"] != "kept" else kept}]
+        """
+    pipe = Pipe(Program(child(body)))
+    for entry in [{"type": "a", "text": "before"}, {"type": "a", "uuid": "1", "text": "before"}]:
+        # The thread that writes cannot go on while this is held.
+        with pipe._changed:
+            appended = pipe.submit("append", {"key": {"project_key": "p", "session_id": "s"}, "entries": [entry]})
+            entry["text"] = "after"
+        appended.result(60)
+    texts = [entry["text"] for entries in pipe.call("kept") if entries for entry in entries]
+    assert texts == ["before", "before"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("1" * 5000, "cannot read"), ("[" * 100_000 + "]" * 100_000, "nested"), ("nonsense", "cannot")]
+)
+def test_an_answer_that_cannot_be_read_is_told_to_whoever_asked(child: Make, text: str, words: str) -> None:
+    body = f"""
+        def answer(request):
+            if request["op"] == "ask":
+                return [{{"id": request["id"], "ok": os.getpid()}}]
+            sys.stdout.write('{{"id":%d,"ok":%s}}\\n' % (request["id"], {text!r}))
+            return []
+        """
+    pipe = Pipe(Program(child(body)))
+    before = pipe.call("ask")
+    with pytest.raises(UnforgetError, match=words):
+        pipe.submit("unreadable", {}).result(60)
+    assert pipe.call("ask") == before, "the child goes on"
+
+
+def test_a_child_that_says_something_to_nobody_is_started_again(child: Make, tmp_path: Path) -> None:
+    """Whose answer it was cannot be told; without a new child somebody would wait for ever."""
+    body = f"""
+        starts = {str(tmp_path / "starts")!r}
+        open(starts, "a").write("x")
+        def answer(request):
+            if os.path.getsize(starts) == 1:
+                return [{{"ok": "nobody's"}}]
+            return [{{"id": request["id"], "ok": "mine"}}]
+        """
+    assert Pipe(Program(child(body))).submit("ask", {}).result(60) == "mine"
+    assert (tmp_path / "starts").read_text() == "xx"
 
 
 def test_what_the_child_says_to_people_is_logged(child: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -243,6 +336,123 @@ def test_entries_without_a_uuid_are_not_sent_twice(child: Make, tmp_path: Path, 
     entries = [{"type": "title"}, {"type": "user", "uuid": "1"}, {"type": "title"}]
     pipe.call("append", key={"project_key": "p", "session_id": "s"}, entries=entries)
     assert [json.loads(line) for line in (tmp_path / "stored").read_text().splitlines()] == entries
+
+
+# A store on the disk that does with each append what is next in its plan: keeps so many entries, then answers, refuses or dies.
+PLANNED = """
+    place, plan, expected = {place!r}, {plan!r}, []
+    def stored():
+        return [json.loads(line) for line in open(place)] if os.path.exists(place) else []
+    def answer(request):
+        if request["op"] == "read":
+            page = {{"entries": stored(), "cursor": "c", "more": False, "again": False}}
+            return [{{"id": request["id"], "ok": page}}]
+        counter = place + ".count"
+        open(counter, "a").write("x")
+        number = os.path.getsize(counter)
+        kept, outcome = plan[number - 1] if number <= len(plan) else (None, "ok")
+        have = {{entry["uuid"] for entry in stored() if "uuid" in entry}}
+        fresh = [entry for entry in request["entries"] if entry.get("uuid") not in have]
+        if request["entries"] in expected:
+            # The process that kept something and said "try again" takes the same as the same, once.
+            expected.remove(request["entries"])
+            fresh = []
+        if outcome == "unavailable":
+            expected.append(request["entries"])
+        with open(place, "a") as file:
+            file.write("".join(json.dumps(entry) + "\\n" for entry in fresh[:kept]))
+        if outcome == "die":
+            os._exit(9)
+        return [{{"id": request["id"], **({{"ok": None}} if outcome == "ok" else {{"err": "words", "code": outcome}})}}]
+    """
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        [(None, "unavailable")],
+        [(None, "unavailable"), (0, "die")],
+        [(None, "die"), (0, "busy")],
+        [(None, "die"), (None, "unavailable"), (0, "die")],
+        [(1, "die"), (0, "busy"), (0, "die")],
+        [(1, "die")] * 8,
+        [(None, "internal")],
+    ],
+)
+def test_an_append_that_failed_is_not_doubled_when_the_caller_repeats_it(
+    child: Make, tmp_path: Path, plan: list[Any]
+) -> None:
+    pipe = Pipe(Program(child(PLANNED.format(place=str(tmp_path / "stored"), plan=plan))))
+    key = {"project_key": "p", "session_id": "s"}
+    entries = [{"type": "title"}, {"type": "user", "uuid": "1"}, {"type": "title"}]
+    with pytest.raises(UnforgetError):
+        pipe.call("append", key=key, entries=entries)
+    pipe.call("append", key=key, entries=entries)
+    pipe.call("append", key=key, entries=entries)
+    stored = [json.loads(line) for line in (tmp_path / "stored").read_text().splitlines()]
+    assert stored == [*entries, entries[0], entries[2]], "once more is once more"
+
+
+def test_what_an_earlier_process_stored_is_not_taken_for_what_was_lost(child: Make, tmp_path: Path) -> None:
+    (tmp_path / "stored").write_text('{"type": "tick"}\n')
+    pipe = Pipe(Program(child(PLANNED.format(place=str(tmp_path / "stored"), plan=[(0, "die")]))))
+    pipe.call("append", key={"project_key": "p", "session_id": "s"}, entries=[{"type": "tick"}])
+    assert (tmp_path / "stored").read_text() == '{"type": "tick"}\n' * 2
+
+
+def test_requests_of_one_key_keep_their_order_around_an_append_without_uuids(child: Make, tmp_path: Path) -> None:
+    plan = [(None, "ok"), (1, "die"), (None, "ok"), (0, "die")]
+    pipe = Pipe(Program(child(PLANNED.format(place=str(tmp_path / "stored"), plan=plan))))
+    key = {"project_key": "p", "session_id": "s"}
+    entries = [{"type": "x", "n": n, **({"uuid": str(n)} if n % 3 == 0 else {})} for n in range(30)]
+    futures = [pipe.submit("append", {"key": key, "entries": [entry]}) for entry in entries]
+    read = pipe.submit("read", {"key": key, "cursor": None})
+    for future in futures:
+        future.result(60)
+    assert read.result(60)["entries"] == entries
+    pipe._users = 1
+    pipe.close()
+
+
+def test_closing_waits_for_an_append_without_uuids(child: Make, tmp_path: Path) -> None:
+    plan = [(0, "die"), (0, "die")]
+    pipe = Pipe(Program(child(PLANNED.format(place=str(tmp_path / "stored"), plan=plan))))
+    key = {"project_key": "p", "session_id": "s"}
+    futures = [pipe.submit("append", {"key": key, "entries": [{"n": n}]}) for n in range(3)]
+    pipe._users = 1
+    pipe.close()
+    assert [future.result(0) for future in futures] == [None] * 3
+    assert len((tmp_path / "stored").read_text().splitlines()) == 3
+
+
+def test_closing_waits_for_an_errand_between_two_of_its_questions(child: Make) -> None:
+    pipe = Pipe(Program(child("def answer(request): return [{'id': request['id'], 'ok': 1}]")))
+    pipe.call("ask")
+    between, closing = threading.Event(), threading.Event()
+
+    def steps() -> Asking[None]:
+        yield Ask("first", {})
+        between.set()
+        closing.wait(60)
+        yield Ask("second", {})
+
+    errand = Errand("p\ns", steps())
+    with pipe._changed:
+        pipe._queue.append(errand)
+        pipe._changed.notify_all()
+    between.wait(60)
+    pipe._users = 1
+    closer = threading.Thread(target=pipe.close)
+    closer.start()
+    with pipe._changed:
+        pipe._changed.wait_for(lambda: pipe._is_closing, 60)
+    writer = pipe._writer
+    assert writer is not None
+    # A thread that writes and does not wait has ended by now, and nobody will send the second question.
+    writer.join(0.2)
+    closing.set()
+    closer.join(60)
+    assert errand.future.result(0) is None
 
 
 def test_what_was_acknowledged_with_the_same_words_is_not_taken_for_what_was_lost(child: Make, tmp_path: Path) -> None:

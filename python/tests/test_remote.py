@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,10 +83,48 @@ def test_a_remote_that_is_away_is_waited_for_only_where_that_was_asked(tmp_path:
             (tmp_path / "away").rename(remote)
             # The same again is the same, also what has no uuid.
             await here.append(KEY, more)
+            # And once more is once more.
+            await here.append(KEY, more)
         async with store(tmp_path / "b", remote) as there:
-            assert await there.load(KEY) == [*entries, *more]
+            assert await there.load(KEY) == [*entries, *more, {"type": "mode"}]
 
     asyncio.run(main())
+
+
+def test_what_was_kept_for_a_remote_is_not_doubled_if_the_process_dies(tmp_path: Path, remote: Path) -> None:
+    entries: Any = [{"type": "mode"}, {"type": "user", "uuid": "1"}, {"type": "mode"}]
+
+    async def main() -> None:
+        async with store(tmp_path / "a", remote, ack="remote") as here:
+            await here.append(KEY, [{"type": "mode"}])
+            remote.rename(tmp_path / "away")
+            with pytest.raises(TryAgain):
+                await here.append(KEY, entries)
+            pid = here._transport.pid  # type: ignore[attr-defined]
+            os.kill(pid, signal.SIGKILL)
+            (tmp_path / "away").rename(remote)
+            # It is noticed now, so that what follows is not asked of the one that died.
+            await here.list_sessions("other")
+            assert here._transport.pid != pid  # type: ignore[attr-defined]
+            await here.append(KEY, entries)
+        async with store(tmp_path / "b", remote) as there:
+            assert await there.load(KEY) == [{"type": "mode"}, *entries]
+
+    asyncio.run(main())
+
+
+def test_a_remote_can_be_done_without(tmp_path: Path, remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNFORGET_REMOTE", f"file://{remote}")
+
+    async def main() -> None:
+        async with UnforgetSessionStore(home=tmp_path / "a", remote=False) as here:
+            await here.append(KEY, [{"type": "mode"}])
+        async with UnforgetSessionStore(home=tmp_path / "b") as there:
+            assert await there.load(KEY) is None
+
+    asyncio.run(main())
+    with pytest.raises(InvalidRequest, match="needs a remote"):
+        UnforgetSessionStore(home=tmp_path, remote=False, ack="remote")
 
 
 def test_waiting_for_a_remote_needs_one(tmp_path: Path) -> None:

@@ -77,6 +77,23 @@ def test_a_list_goes_through_all_pages(own_place: dict[str, Any], unique: Make) 
         assert list(sessions.list(channel=unique("nobody"))) == []
 
 
+def test_a_filter_that_there_is_not_is_no_part_of_the_request(own_place: dict[str, Any], unique: Make) -> None:
+    with Sessions(**own_place) as sessions:
+        for wrong in ["id", "op"]:
+            with pytest.raises(TypeError):
+                list(sessions.list(**{wrong: "x"}))
+            with pytest.raises(TypeError):
+                sessions.search("x", **{wrong: "x"})
+
+
+def test_what_is_pinned_is_listed_apart(own_place: dict[str, Any], unique: Make) -> None:
+    peer = unique("peer")
+    with Sessions(**own_place) as sessions:
+        added = sessions.append(key=f"main:{peer}:a", messages=[said("hello")])
+        assert [session["id"] for session in sessions.list(channel=peer, pinned=False)] == [added["session_id"]]
+        assert list(sessions.list(channel=peer, pinned=True)) == []
+
+
 def test_what_was_said_is_found(own_place: dict[str, Any], unique: Make) -> None:
     peer, word = unique("peer"), unique("marmalade").replace("-", "")
     with Sessions(**own_place) as sessions:

@@ -22,9 +22,14 @@ export interface Listener {
   line(line: string): void;
   /** A line of its standard error. */
   log(line: string): void;
-  /** It is over; everything that it said was told before. Told once. */
-  end(reason: string): void;
+  /** It is over; everything that it said was told before. Told once, with whether it did not like how it was started. */
+  end(reason: string, isRefusal: boolean): void;
 }
+
+/** How many lines of what it printed for people are told with its end. */
+const KEPT_WORDS = 20;
+/** What the program ends with if it does not like its arguments or settings. */
+const USAGE = 2;
 
 interface Sending {
   readonly pieces: Iterable<string>;
@@ -33,7 +38,7 @@ interface Sending {
 
 /** A child process. */
 export class Child {
-  readonly #process: ChildProcessByStdio<Writable, Readable, Readable>;
+  readonly #process: ChildProcessByStdio<Writable | null, Readable | null, Readable | null>;
   readonly #queue: Sending[] = [];
   #isPumping = false;
   #isEnding = false;
@@ -48,17 +53,15 @@ export class Child {
       detached: process.platform !== 'win32',
       windowsHide: true,
     });
-    const { stdin, stdout, stderr } = this.#process;
     const said = new Lines();
     const logged = new Lines();
-    let lastLog = '';
+    const lastWords: string[] = [];
     const log = (line: string): void => {
-      lastLog = line;
+      lastWords.push(line);
+      lastWords.splice(0, lastWords.length - KEPT_WORDS);
       listener.log(line);
     };
-    stdout.on('data', (piece: Buffer) => said.feed(piece, (line) => listener.line(line)));
-    stderr.on('data', (piece: Buffer) => logged.feed(piece, log));
-    const finish = (reason: string): void => {
+    const finish = (reason: string, isRefusal: boolean): void => {
       if (this.#isOver) {
         return;
       }
@@ -68,14 +71,19 @@ export class Child {
       if (rest !== '') {
         log(rest);
       }
-      listener.end(lastLog === '' ? reason : `${reason}: ${lastLog}`);
+      const words = lastWords.join('\n').trim();
+      listener.end(words === '' ? reason : `${reason}: ${words}`, isRefusal);
     };
-    // A pipe that breaks is followed by the end of the process, which is told.
-    stdin.on('error', () => this.#wake?.());
-    stdin.on('drain', () => this.#wake?.());
-    stdin.on('close', () => this.#wake?.());
-    this.#process.on('error', (error) => finish(error.message));
-    this.#process.on('close', (code, signal) => finish(signal === null ? `ended with code ${code}` : `ended by ${signal}`));
+    // Before anything else: what could not be started tells so a moment later, and an error that nobody listens to ends this process.
+    this.#process.on('error', (error) => finish(error.message, false));
+    this.#process.on('close', (code, signal) => finish(signal === null ? `ended with code ${code}` : `ended by ${signal}`, code === USAGE));
+    const { stdin, stdout, stderr } = this.#process;
+    // A pipe that breaks is followed by the end of the process, which is told. Without a process there may be no pipes, whatever the types say.
+    stdin?.on('error', () => this.#wake?.());
+    stdin?.on('drain', () => this.#wake?.());
+    stdin?.on('close', () => this.#wake?.());
+    stdout?.on('data', (piece: Buffer) => said.feed(piece, (line) => listener.line(line)));
+    stderr?.on('data', (piece: Buffer) => logged.feed(piece, log));
   }
 
   /** Writes a line behind everything else that is being written; `begun` is told before its first byte. */
@@ -98,11 +106,11 @@ export class Child {
   /** Says whether this process stays alive for it. */
   hold(isHeld: boolean): void {
     const handles: unknown[] = [this.#process, this.#process.stdin, this.#process.stdout, this.#process.stderr];
-    for (const handle of handles as { ref?: () => void; unref?: () => void }[]) {
+    for (const handle of handles as ({ ref?: () => void; unref?: () => void } | null | undefined)[]) {
       if (isHeld) {
-        handle.ref?.();
+        handle?.ref?.();
       } else {
-        handle.unref?.();
+        handle?.unref?.();
       }
     }
   }
@@ -119,23 +127,23 @@ export class Child {
         if (!this.#canWrite()) {
           break;
         }
-        if (!stdin.write(piece)) {
+        if (stdin?.write(piece) === false) {
           await this.#drained();
         }
       }
     }
     this.#isPumping = false;
     if (this.#isEnding && this.#canWrite()) {
-      stdin.end();
+      stdin?.end();
     }
   }
 
   #canWrite(): boolean {
-    return !this.#isOver && this.#process.stdin.writable;
+    return !this.#isOver && this.#process.stdin?.writable === true;
   }
 
   async #drained(): Promise<void> {
-    while (this.#canWrite() && this.#process.stdin.writableNeedDrain) {
+    while (this.#canWrite() && this.#process.stdin?.writableNeedDrain === true) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });

@@ -7,21 +7,13 @@
 import { GaveUp, retrying } from './backoff.js';
 import { isTransient, UnforgetError } from './errors.js';
 import { Order } from './order.js';
-import { arrived, digestOf, isMarked, Unmarked } from './unmarked.js';
+import { arrived, digestOf, isMarked, type Standing, standingAt, Unmarked } from './unmarked.js';
 import { asPage, type Channel, type WireKey } from './wire.js';
 
 /** An entry on its way to the store. */
 interface Outgoing {
   readonly text: string;
   readonly isMarked: boolean;
-}
-
-/** What is known before a batch is appended. */
-interface Doubt {
-  /** How many entries without a `uuid` there are, without those of the batch. */
-  readonly before: number;
-  /** Whether some of the batch may be there already. */
-  isDoubtful: boolean;
 }
 
 /** The store's operations on entries. */
@@ -106,27 +98,24 @@ export class Entries {
     }
     const digest = digestOf(entries.map((entry) => entry.text));
     const failed = this.#unmarked.unfinished(key);
-    const isRepeated = failed?.digest === digest;
-    let done = isRepeated ? failed.done : 0;
-    let isDoubtful = isRepeated && failed.isDoubtful;
-    const known = failed === undefined || isRepeated ? this.#unmarked.count(key) : undefined;
-    const counted = known ?? (await this.#count(key));
-    let before = counted ?? 0;
+    const repeated = failed?.digest === digest ? failed : undefined;
+    const known = failed === undefined ? this.#unmarked.count(key) : undefined;
+    const counted = repeated === undefined ? (known ?? (await this.#count(key))) : repeated.standing.before;
+    let standing = repeated?.standing ?? standingAt(counted ?? 0);
+    let done = repeated?.done ?? 0;
     for (const batch of batches.slice(done)) {
-      const doubt = { before, isDoubtful };
       try {
-        before = await this.#appendOnce(key, batch, doubt);
+        standing = standingAt(await this.#appendOnce(key, batch, standing));
       } catch (error) {
-        this.#unmarked.remember(key, before, { digest, done, isDoubtful: doubt.isDoubtful });
+        this.#unmarked.remember(key, standing.before, { digest, done, standing });
         throw error;
       }
-      isDoubtful = false;
       done += 1;
     }
     if (counted === undefined) {
       this.#unmarked.forget(key);
     } else {
-      this.#unmarked.remember(key, before);
+      this.#unmarked.remember(key, standing.before);
     }
   }
 
@@ -152,39 +141,40 @@ export class Entries {
   /**
    * Appends a batch of which some entries have no `uuid`.
    *
-   * @param doubt - is told whether it is not known what was kept, if this fails
+   * A process of the store that says "try again" knows what it has kept of that, and takes the same once more as the same. It even counts on it: what it kept for
+   * a remote that did not answer, it expects again, and only that process does. So it gets the same; before anything is sent to another one, the store is read.
+   *
+   * @param standing - is told how far it came, if this fails
    * @returns how many such entries there are now
    */
-  async #appendOnce(key: WireKey, batch: readonly Outgoing[], doubt: Doubt): Promise<number> {
+  async #appendOnce(key: WireKey, batch: readonly Outgoing[], standing: Standing): Promise<number> {
     const texts = batch.filter((entry) => !entry.isMarked).map((entry) => entry.text);
-    let rest = batch;
-    let count = doubt.before;
     return retrying(async () => {
-      if (doubt.isDoubtful) {
-        const since = await this.#unmarkedSince(key, doubt.before).catch((error: unknown) => {
+      const process = standing.refusedBy;
+      if (standing.isDoubtful && process === undefined) {
+        const since = await this.#unmarkedSince(key, standing.before).catch((error: unknown) => {
           throw new GaveUp(error);
         });
-        count = doubt.before + since.length;
-        rest = without(batch, arrived(texts, since));
-        doubt.isDoubtful = false;
+        standing.there = standing.before + since.length;
+        standing.arrived = arrived(texts, since);
       }
+      const rest = without(batch, standing.arrived);
       try {
-        await this.#send(key, rest, false);
+        await this.#send(key, rest, false, process);
       } catch (error) {
-        doubt.isDoubtful = !isRefusal(error) || (isTransient(error) && !this.#channel.isDirect);
+        standing.isDoubtful ||= !isUnchanged(error);
+        standing.refusedBy = isTransient(error) && isRefusal(error) ? this.#channel.process : undefined;
         throw error;
       }
-      return count + rest.filter((entry) => !entry.isMarked).length;
+      return standing.there + texts.length - standing.arrived;
     });
   }
 
-  async #send(key: WireKey, batch: readonly Outgoing[], repeatable: boolean): Promise<void> {
+  async #send(key: WireKey, batch: readonly Outgoing[], repeatable: boolean, process?: number): Promise<void> {
     const entries = batch.map((entry) => entry.text);
-    if (entries.length === 0 && !this.#isRemoteAwaited) {
-      return;
-    }
-    const { durability } = await this.#channel.request({ operation: 'append', members: { key }, entries, repeatable });
-    if (entries.length === 0 && durability !== 'remote') {
+    // Also without entries: whoever waits for a remote tells whether it has everything, and whether a server does is not known here.
+    const { durability } = await this.#channel.request({ operation: 'append', members: { key }, entries, repeatable, process });
+    if (entries.length === 0 && this.#isRemoteAwaited && durability !== 'remote') {
       throw new UnforgetError('unavailable', 'the entries are kept here, and it is not known whether the remote has them');
     }
   }
@@ -270,7 +260,12 @@ function without(batch: readonly Outgoing[], count: number): Outgoing[] {
   });
 }
 
-/** Whether the store, or somebody on the way there, said no; after anything else it is not known what was kept. */
+/** Whether it was refused before anything was changed. After anything else some entries may be kept: who waits for a remote keeps them here and says no. */
+function isUnchanged(error: unknown): boolean {
+  return error instanceof UnforgetError && ['invalid', 'too_large'].includes(error.code);
+}
+
+/** Whether the store, or somebody on the way there, said no. */
 function isRefusal(error: unknown): boolean {
   return error instanceof UnforgetError && !['lost', 'internal', 'protocol'].includes(error.code);
 }

@@ -25,8 +25,10 @@ const CODES: Readonly<Record<number, string>> = {
   415: 'unsupported_media',
   421: 'moved',
   429: 'too_many',
+  // Somebody on the way had no answer from the server, which may have carried out what was asked.
+  502: 'lost',
   503: 'unavailable',
-  504: 'timeout',
+  504: 'lost',
   507: 'storage',
 };
 
@@ -50,6 +52,8 @@ export interface Call {
 export class Http implements Channel {
   readonly batchBytes = BATCH_BYTES;
   readonly isDirect = false;
+  /** There may be several, or somebody in between. */
+  readonly process = undefined;
   readonly #base: URL;
   readonly #token: string | undefined;
   #isClosed = false;

@@ -36,6 +36,8 @@ export class Pipe implements Channel {
   readonly #pending = new Map<number, Pending>();
   #lastNumber = HELLO;
   #child: Child | undefined;
+  /** How many children there were; the number of the one that there is. */
+  #children = 0;
   #starting: Promise<void> | undefined;
   #greeted: ((answer: Answer | Error) => void) | undefined;
   /** How many children in a row ended before they had answered anything. */
@@ -48,6 +50,10 @@ export class Pipe implements Channel {
 
   constructor(options: StoreOptions) {
     this.#options = options;
+  }
+
+  get process(): number {
+    return this.#children;
   }
 
   /** Has something done; what failed for a passing reason and may be carried out twice is tried again. */
@@ -103,8 +109,12 @@ export class Pipe implements Channel {
   }
 
   #send(child: Child, number: number, pending: Pending): void {
-    const { operation, members, entries } = pending.request;
-    child.send(line({ id: number, op: operation, ...members }, entries), () => {
+    const { operation, members, entries, process } = pending.request;
+    if (process !== undefined && process !== this.#children) {
+      this.#finish(number)?.reject(new UnforgetError('lost', 'the program ended'));
+      return;
+    }
+    child.send(line({ ...members, id: number, op: operation }, entries), () => {
       pending.isBegun = true;
     });
   }
@@ -165,7 +175,7 @@ export class Pipe implements Channel {
       child = new Child(commandOf(this.#options), {
         line: (text) => this.#take(child, text),
         log: (text) => this.#log(text),
-        end: (reason) => this.#over(child, reason),
+        end: (reason, isRefusal) => this.#over(child, reason, isRefusal),
       });
     } catch (error) {
       if (error instanceof UnforgetError) {
@@ -174,6 +184,7 @@ export class Pipe implements Channel {
       return new UnforgetError('missing_program', `the program cannot be started: ${(error as Error).message}`, { cause: error });
     }
     this.#child = child;
+    this.#children += 1;
     child.send(line({ id: HELLO, op: 'hello', protocol: PROTOCOL }), () => undefined);
     const timer = setTimeout(() => {
       this.#greeted?.(new UnforgetError('lost', `the program did not answer within ${HELLO_MS / 1000} seconds`));
@@ -230,7 +241,7 @@ export class Pipe implements Channel {
     }
   }
 
-  #over(child: Child, reason: string): void {
+  #over(child: Child, reason: string, isRefusal: boolean): void {
     if (child !== this.#child) {
       return;
     }
@@ -238,7 +249,8 @@ export class Pipe implements Channel {
     this.#ended?.();
     const problem = new UnforgetError('lost', `the program ended before it answered (${reason})`);
     if (this.#greeted !== undefined) {
-      this.#greeted(problem);
+      // It would not like its arguments and settings the next time either.
+      this.#greeted(isRefusal ? new UnforgetError('invalid', `the program refuses to be started like this (${reason})`) : problem);
       return;
     }
     this.#failures += 1;

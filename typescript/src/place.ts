@@ -15,8 +15,8 @@ import { Pipe } from './pipe.js';
 export interface LocalOptions {
   /** The folder that everything is kept in; without one, the program's usual one. */
   readonly home?: string | undefined;
-  /** The address of a remote that everything is copied to: `postgres://…`, `s3://…`, a folder. */
-  readonly remote?: string | undefined;
+  /** The address of a remote that everything is copied to: `postgres://…`, `s3://…`, a folder; `false` for none, whatever the settings say. */
+  readonly remote?: string | false | undefined;
   /** Whose sessions they are at the remote. */
   readonly tenant?: string | undefined;
   /** When an append is done: as soon as it is on the disk (the usual), or when the remote has it. */

@@ -11,7 +11,7 @@ import { UnforgetError } from './errors.js';
 /** Which store. */
 export interface StoreOptions {
   readonly home?: string | undefined;
-  readonly remote?: string | undefined;
+  readonly remote?: string | false | undefined;
   readonly tenant?: string | undefined;
   readonly ack?: 'disk' | 'remote' | undefined;
   readonly binary?: string | undefined;
@@ -24,17 +24,18 @@ export function commandOf(options: StoreOptions): Command {
   const { home, remote, tenant, ack, binary } = options;
   const environment: Record<string, string> = {};
   // Not among the arguments, which everybody on this machine can see: an address may hold a password.
-  if (remote !== undefined) {
+  if (remote !== undefined && remote !== false) {
     environment['UNFORGET_REMOTE'] = remote;
   }
   if (tenant !== undefined) {
     environment['UNFORGET_TENANT'] = tenant;
   }
-  return {
-    program: findProgram(binary),
-    arguments: ['store', '--stdio', ...(home === undefined ? [] : [`--home=${home}`]), ...(ack === undefined ? [] : ['--ack', ack])],
-    environment,
-  };
+  const given = [
+    ...(home === undefined ? [] : [`--home=${home}`]),
+    ...(ack === undefined ? [] : ['--ack', ack]),
+    ...(remote === false ? ['--no-remote'] : []),
+  ];
+  return { program: findProgram(binary), arguments: ['store', '--stdio', ...given], environment };
 }
 
 /**

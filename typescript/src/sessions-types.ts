@@ -21,6 +21,8 @@ export interface ListOptions {
   readonly key?: string | undefined;
   readonly label?: string | undefined;
   readonly state?: 'ok' | 'live' | 'damaged' | 'missing' | 'mismatch' | 'unreadable' | 'deleted' | undefined;
+  /** Whether it is kept for ever. */
+  readonly pinned?: boolean | undefined;
   readonly since?: Moment | undefined;
   readonly until?: Moment | undefined;
   /** Part of the title or label. */

@@ -103,9 +103,18 @@ export class Sessions {
     }
     const { key } = session;
     const find = async (): Promise<string | undefined> => {
-      const page = asRecord(await http.call({ method: 'GET', path: 'sessions', query: { key, limit: 1 }, repeatable: true }));
-      const found = asList(page['sessions'])[0];
-      return found === undefined ? undefined : asText(asRecord(found)['id']);
+      let cursor: string | undefined;
+      do {
+        const page = asRecord(await http.call({ method: 'GET', path: 'sessions', query: { key, limit: 1, cursor }, repeatable: true }));
+        const found = asList(page['sessions'])[0];
+        if (found !== undefined) {
+          return asText(asRecord(found)['id']);
+        }
+        // A server that has looked through many answers with an empty page, and says where it goes on.
+        const { next } = page;
+        cursor = typeof next === 'string' ? next : undefined;
+      } while (cursor !== undefined);
+      return undefined;
     };
     // Whether a session was made is not known if the connection breaks: it is looked for before another one is.
     return retrying(async () => {

@@ -13,14 +13,33 @@ import type { WireKey } from './wire.js';
 /** How many keys are remembered. */
 const REMEMBERED = 4096;
 
+/** How far a batch has come; it outlives a failure. */
+export interface Standing {
+  /** How many entries without a `uuid` there were before it. */
+  readonly before: number;
+  /** How many there were when it was looked last. */
+  there: number;
+  /** How many of its own were there then. */
+  arrived: number;
+  /** Whether more of it may be there. That ends when it is appended, and not before. */
+  isDoubtful: boolean;
+  /** The process of the store that refused the rest of it, and expects it again. */
+  refusedBy: number | undefined;
+}
+
+/** A batch of which nothing was sent yet, behind so many entries without a `uuid`. */
+export function standingAt(count: number): Standing {
+  return { before: count, there: count, arrived: 0, isDoubtful: false, refusedBy: undefined };
+}
+
 /** An `append` that failed and may be tried again by whoever asked for it. */
 export interface Unfinished {
   /** What tells it from others. */
   readonly digest: string;
   /** How many of its batches are kept for certain. */
   readonly done: number;
-  /** Whether it is not known how much of the next batch is kept. */
-  readonly isDoubtful: boolean;
+  /** How far the next batch has come. */
+  readonly standing: Standing;
 }
 
 interface Known {

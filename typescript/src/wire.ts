@@ -24,6 +24,8 @@ export interface Request {
    * Whether it may be carried out twice. One that may not is never sent again by itself: if the connection breaks, it fails with `lost`.
    */
   readonly repeatable: boolean;
+  /** The process of the store that it is for; if that is gone, it fails with `lost`. */
+  readonly process?: number | undefined;
 }
 
 /** What was answered. */
@@ -37,8 +39,10 @@ export interface Answer {
 export interface Channel {
   /** How many bytes of entries an `append` may have; a single entry may have more. */
   readonly batchBytes: number;
-  /** Whether only the store itself refuses: if it says "try again", the same request changes nothing twice. */
+  /** Whether only the store itself refuses, and nobody on the way there. */
   readonly isDirect: boolean;
+  /** Which process of the store answers, if that is known. */
+  readonly process: number | undefined;
   /** Has something done, if need be more than once. */
   request(request: Request): Promise<Answer>;
   /** Waits until everything is answered, and closes. */

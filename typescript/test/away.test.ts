@@ -67,6 +67,24 @@ describe('a remote that is away', { skip: needsProgram }, () => {
     assert.deepEqual(await store.load(KEY), [...FIRST, ...SECOND, { type: 'mode' }, { type: 'mode' }]);
   });
 
+  test('with ack remote, what was kept here is not appended twice if the program dies before it is repeated', async (context) => {
+    const scene = new Scene(context);
+    const folder = new Folder(scene);
+    const { remote } = folder;
+    const { binary, processes } = scene.counted();
+    const store = scene.open(scene.local({ remote, ack: 'remote', binary }, 'one'));
+    await store.append(KEY, FIRST);
+    folder.goAway();
+    await assert.rejects(store.append(KEY, SECOND), { name: 'UnforgetError', code: 'unavailable' });
+    process.kill(processes().at(-1) ?? Number.NaN, 'SIGKILL');
+    folder.comeBack();
+    // It is noticed now, so that what follows is not asked of the one that died.
+    await store.listSessions('other');
+    assert.equal(processes().length, 2);
+    await store.append(KEY, SECOND);
+    assert.deepEqual(await scene.open(scene.local({ remote }, 'other')).load(KEY), [...FIRST, ...SECOND]);
+  });
+
   test('with ack disk, a session can begin without it', async (context) => {
     const scene = new Scene(context);
     const folder = new Folder(scene);

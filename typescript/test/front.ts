@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { PROGRAM, type Scene } from './scene.js';
 
 /** What happens to a request instead of an answer. */
-export type Fault = 'cut before' | 'cut after' | 'too many' | 'unavailable' | 'unavailable after' | 'proxy';
+export type Fault = 'cut before' | 'cut after' | 'too many' | 'unavailable' | 'unavailable after' | 'proxy' | 'bad gateway';
 
 /** A request that came. */
 export interface Came {
@@ -62,6 +62,8 @@ export class Front {
               request.socket.destroy();
             } else if (fault === 'unavailable after') {
               say(503, '{"error":{"code":"unavailable","message":"stopping"}}');
+            } else if (fault === 'bad gateway') {
+              say(502, '<html>nobody answered</html>');
             } else if (answer.err !== undefined) {
               say(answer.code === 'invalid' ? 400 : 500, JSON.stringify({ error: { code: answer.code, message: answer.err } }));
             } else {

@@ -31,7 +31,7 @@ describe('a server', { skip: needsProgram }, () => {
   });
 
   const entries: SessionStoreEntry[] = [{ type: 'mode' }, { type: 'user', uuid: '1' }, { type: 'mode' }];
-  for (const fault of ['cut before', 'cut after', 'too many', 'unavailable', 'unavailable after', 'proxy'] satisfies Fault[]) {
+  for (const fault of ['cut before', 'cut after', 'too many', 'unavailable', 'unavailable after', 'proxy', 'bad gateway'] satisfies Fault[]) {
     test(`that fails (${fault}) is asked again, and nothing is doubled`, async (context) => {
       const scene = new Scene(context);
       const front = await Front.start(scene);
@@ -44,6 +44,17 @@ describe('a server', { skip: needsProgram }, () => {
       assert.deepEqual(front.faults, []);
     });
   }
+
+  test('is asked whether it is done with what is there already', async (context) => {
+    const scene = new Scene(context);
+    const front = await Front.start(scene);
+    const store = scene.open({ url: front.url });
+    // It may wait for a remote, and only it knows whether that has everything.
+    front.faults.push({ path: 'append', fault: 'unavailable after' });
+    await store.append(KEY, [{ type: 'mode' }]);
+    assert.deepEqual(front.came.map((it) => it.path.split('/').at(-1)), ['read', 'append', 'read', 'append']);
+    assert.deepEqual(await store.load(KEY), [{ type: 'mode' }]);
+  });
 
   test('that always fails is given up', async (context) => {
     const scene = new Scene(context);

@@ -73,17 +73,18 @@ function main(plan: Plan): void {
   });
 }
 
-/** What happens to this one. */
+/** What happens to this one; each loss counts the requests of its operation by itself. */
 function next(plan: Plan, operation: string): Loss | undefined {
-  const at = plan.losses.findIndex((loss) => loss.operation === operation);
-  const loss = plan.losses[at];
-  if (loss === undefined) {
-    return undefined;
-  }
-  const counter = join(plan.folder, `loss-${at}`);
-  appendFileSync(counter, '.');
-  const count = statSync(counter).size - (loss.spared ?? 0);
-  return count > 0 && count <= loss.times ? loss : undefined;
+  const isDue = (loss: Loss, at: number): boolean => {
+    if (loss.operation !== operation) {
+      return false;
+    }
+    const counter = join(plan.folder, `loss-${at}`);
+    appendFileSync(counter, '.');
+    const count = statSync(counter).size - (loss.spared ?? 0);
+    return count > 0 && count <= loss.times;
+  };
+  return plan.losses.filter(isDue)[0];
 }
 
 main(JSON.parse(process.env['LOSSY_PLAN'] ?? '') as Plan);

@@ -105,6 +105,21 @@ describe('a child that dies', { skip: needsProgram }, () => {
     assert.deepEqual(await store.load(KEY), [...batch, { type: 'mode' }, { type: 'mode' }]);
   });
 
+  test('a doubt outlives a look and a refusal', async (context) => {
+    const scene = new Scene(context);
+    // It is kept and not answered; then it is looked for and found, and what is left of it is refused until it is given up.
+    const { binary, asked } = lossy(scene, [
+      { operation: 'append', when: 'after', times: 1 },
+      { operation: 'append', when: 'refused', spared: 1, times: 5 },
+    ]);
+    const store = scene.open(scene.local({ binary }));
+    const batch = [{ type: 'mode' }, { type: 'user', uuid: '1' }];
+    await assert.rejects(store.append(KEY, batch), { name: 'UnforgetError', code: 'unavailable' });
+    assert.equal(asked(0), 6);
+    await store.append(KEY, batch);
+    assert.deepEqual(await store.load(KEY), batch);
+  });
+
   test('another append after one that failed is appended, however alike they are', async (context) => {
     const scene = new Scene(context);
     const { binary } = lossy(scene, [

@@ -75,6 +75,45 @@ describe('the program', { skip: needsProgram }, () => {
     assert.deepEqual(log, Array.from({ length: 6 }, () => 'the disk is gone'));
   });
 
+  test('that does not like its settings is told at once, with all its words', async (context) => {
+    const scene = new Scene(context);
+    const { binary, processes } = scene.counted();
+    const refused = scene.open({ home: scene.folder, binary, remote: false, ack: 'remote' });
+    await assert.rejects(within(60_000, refused.load(KEY)), { code: 'invalid', message: /code 2: .*needs a remote/s });
+    assert.equal(processes().length, 1);
+    const old = scene.script('old', `echo "error: unrecognized subcommand 'store'" >&2\necho "try --help" >&2\nexit 2`);
+    await assert.rejects(within(60_000, scene.open({ home: scene.folder, binary: old }).load(KEY)), { code: 'invalid', message: /unrecognized subcommand/ });
+  });
+
+  test('does without a remote if it is told to', async (context) => {
+    const scene = new Scene(context);
+    const log: string[] = [];
+    const binary = scene.script('told', `echo "$@" >&2\nexec '${PROGRAM}' "$@"`);
+    await scene.open({ home: scene.folder, binary, remote: false, log: (line) => log.push(line) }).load(KEY);
+    assert.match(log[0] ?? '', /--no-remote/);
+  });
+
+  test('that there is no room for at this moment does not end whoever uses it', { skip: process.platform === 'win32' }, async (context) => {
+    const scene = new Scene(context);
+    const text = `import { closeSync, openSync } from 'node:fs';
+      const store = new UnforgetSessionStore(${JSON.stringify(scene.local({}))});
+      const key = { projectKey: 'shop', sessionId: 'visit' };
+      const open = [];
+      try {
+        for (;;) open.push(openSync('/dev/null'));
+      } catch (error) {
+        console.log(error.code);
+      }
+      await store.load(key).catch((error) => console.log(error.code, error.message));
+      open.forEach((file) => closeSync(file));
+      console.log(await store.load(key));
+      await store.close();`;
+    const program = scene.script('few', `ulimit -n 64\nexec '${process.execPath}' --input-type=module --eval "$1"`);
+    const source = `import { UnforgetSessionStore } from ${JSON.stringify(PACKAGE)};\n${text}`;
+    const { stdout } = await within(60_000, run(program, [source]));
+    assert.match(stdout, /^EMFILE\nmissing_program .*EMFILE\)\nnull\n$/);
+  });
+
   test('is shared by those who say the same, and by nobody else', async (context) => {
     const scene = new Scene(context);
     const { binary, processes } = scene.counted();

@@ -4,11 +4,13 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 
-import { type Message, Sessions } from 'unforget';
+import { type ListOptions, type Message, Sessions } from 'unforget';
 
-import { Scene } from './scene.js';
+import { needsProgram, Scene, within } from './scene.js';
 
 function open(context: TestContext): Sessions {
   const scene = new Scene(context);
@@ -67,6 +69,39 @@ describe('sessions', () => {
     const [one] = await collect(sessions.list({ key: `main:${label}:3` }));
     assert.equal(one?.key, `main:${label}:3`);
     assert.deepEqual(await collect(sessions.list({ channel: label, until: new Date(0) })), []);
+    assert.equal((await collect(sessions.list({ channel: label, pinned: false }))).length, 5);
+    assert.deepEqual(await collect(sessions.list({ channel: label, pinned: true })), []);
+  });
+
+  test('an option does not pass for the number of a request', { skip: needsProgram }, async (context) => {
+    const sessions = open(context);
+    const { sessionId } = await sessions.append({ key: `main:api:${peer()}` }, [{ role: 'user', content: 'Hello.' }]);
+    const odd = { id: 77, op: 'nothing' } as ListOptions;
+    assert.deepEqual((await within(60_000, collect(sessions.list(odd)))).map((it) => it.id), [sessionId]);
+  });
+
+  test('a session is looked for on all pages', async (context) => {
+    const scene = new Scene(context);
+    const asked: string[] = [];
+    // A server that has looked through many answers with an empty page, and says where it goes on.
+    const server = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url}`);
+      const { pathname, searchParams } = new URL(request.url ?? '', 'http://localhost');
+      const isLast = searchParams.get('cursor') === 'two';
+      const page = { sessions: isLast ? [{ id: 'found' }] : [], next: isLast ? null : searchParams.has('cursor') ? 'two' : 'one' };
+      response.end(JSON.stringify(pathname.endsWith('/messages') ? { n: 7, messages: [] } : page));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    scene.atEnd(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const sessions = new Sessions({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    scene.atEnd(() => sessions.close());
+    const key = 'main:api:ada';
+    assert.equal((await sessions.history({ key })).sessionId, 'found');
+    assert.deepEqual(await sessions.append({ key }, [{ role: 'user', content: 'Hello.' }]), { sessionId: 'found', n: 7 });
+    assert.deepEqual(asked.filter((it) => it.startsWith('POST')), ['POST /v1/sessions/found/messages']);
   });
 
   test('what was said is found', async (context) => {

@@ -54,16 +54,26 @@ const inside = (text: string, secrets: readonly string[], language: string): Com
   return withSecrets(text, secrets);
 };
 
-/** A block of code. The text may have stand-ins for secrets. */
-export const Code = ({ text, secrets, language }: { text: string; secrets?: readonly string[]; language: string }) => {
-  const [wraps, wrap] = useState(false);
+/** What a block of code is made of. The text may have stand-ins for secrets. */
+export interface Made {
+  text: string;
+  secrets?: readonly string[];
+  language: string;
+  /** What stands above it instead of the language. */
+  title?: string;
+  /** Whether all of it is there from the first moment on, however much, and no line ends beside the screen. */
+  isWhole?: boolean;
+}
+
+export const Code = ({ text, secrets, language, title, isWhole = false }: Made) => {
+  const [wraps, wrap] = useState(isWhole);
   const isLong = text.length > MOST;
-  const hidden = secrets ? { text, secrets } : isLong ? { text, secrets: [] } : hide(text);
+  const hidden = secrets ? { text, secrets } : isLong && !isWhole ? { text, secrets: [] } : hide(text);
   const named = /^[A-Za-z0-9_+#.-]{1,24}$/.test(language) ? language.toLowerCase() : "";
   return (
     <figure class="code">
       <figcaption>
-        <span>{named || "text"}</span>
+        <span>{title ?? (named || "text")}</span>
         <button type="button" aria-pressed={wraps} onClick={() => wrap(!wraps)}>
           Wrap
         </button>
@@ -71,24 +81,44 @@ export const Code = ({ text, secrets, language }: { text: string; secrets?: read
           Copy
         </button>
       </figcaption>
-      {isLong ? (
-        <Plain text={reveal(hidden)} label="Code" />
+      {isLong && !isWhole ? (
+        <Plain text={text} {...(secrets ? { secrets } : {})} label="Code" />
       ) : (
         <pre class={wraps ? "wraps" : ""} tabIndex={0} aria-label={named ? `Code, ${named}` : "Code"}>
-          <code>{inside(hidden.text, hidden.secrets, named)}</code>
+          <code>{inside(hidden.text, hidden.secrets, isLong ? "" : named)}</code>
         </pre>
       )}
     </figure>
   );
 };
 
-/** A value as JSON, in colours. */
-export const Json = ({ value }: { value: unknown }) => {
-  let text: string;
+const asJson = (value: unknown): string => {
   try {
-    text = JSON.stringify(value, null, 2) ?? "null";
+    return visible(JSON.stringify(value, null, 2) ?? "null");
   } catch {
-    text = String(value);
+    return visible(String(value));
   }
-  return <Code text={visible(text)} language="json" />;
 };
+
+/** A value as JSON, in colours. */
+export const Json = ({ value }: { value: unknown }) => <Code text={asJson(value)} language="json" />;
+
+/** What a call is given, in the order in which it is read: commands and texts with their own line breaks, and the rest as JSON. Nothing is left out. */
+export const given = (input: unknown): Made[] => {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) return [{ text: asJson(input), language: "json" }];
+  const [texts, rest]: [Made[], [string, unknown][]] = [[], []];
+  for (const [name, value] of Object.entries(input)) {
+    if (typeof value === "string" && name === "command") texts.push({ text: value, language: "bash" });
+    else if (typeof value === "string" && value.includes("\n")) texts.push({ text: value, language: "", title: visible(name) });
+    else rest.push([name, value]);
+  }
+  return rest.length > 0 || texts.length === 0 ? [...texts, { text: asJson(Object.fromEntries(rest)), language: "json" }] : texts;
+};
+
+export const Input = ({ value }: { value: unknown }) => (
+  <>
+    {given(value).map((made, index) => (
+      <Code key={index} {...made} />
+    ))}
+  </>
+);

@@ -11,7 +11,32 @@ export interface Row {
   names: { name: string; kind: "branch" | "checkpoint" | "head" | "compaction" }[];
 }
 
-/** Where each turn is drawn: the first to follow a turn stays in its lane, every other one begins a lane. */
+/**
+ * The lane of each row: the first to follow a turn stays in its lane, every other one takes the first lane that is free from the turn that it follows
+ * to the last row of its own, and is free again behind that.
+ */
+const lanesOf = (parents: readonly (number | null)[]): number[] => {
+  const runs: { from: number; to: number; lane: number }[] = [];
+  const runOf: number[] = [];
+  const taken = new Set<number>();
+  parents.forEach((parent, here) => {
+    const goesOn = parent !== null && !taken.has(parent);
+    if (goesOn) taken.add(parent);
+    const run = goesOn ? (runOf[parent] as number) : runs.push({ from: parent ?? here, to: here, lane: 0 }) - 1;
+    (runs[run] as { to: number }).to = here;
+    runOf.push(run);
+  });
+  const lanes: { from: number; to: number }[][] = [];
+  for (const run of runs) {
+    const isFree = (lane: { from: number; to: number }[]) => lane.every(({ from, to }) => to <= run.from || run.to <= from);
+    const at = lanes.findIndex(isFree);
+    run.lane = at < 0 ? lanes.push([]) - 1 : at;
+    lanes[run.lane]?.push(run);
+  }
+  return runOf.map((run) => (runs[run] as { lane: number }).lane);
+};
+
+/** Where each turn is drawn. */
 export const layOut = (tree: Tree): Row[] => {
   const index = new Map(tree.turns.map((turn, at) => [turn.n, at]));
   const places = new Map(tree.places.map(({ n, turn }) => [n, turn]));
@@ -23,16 +48,9 @@ export const layOut = (tree: Tree): Row[] => {
     const parent = (tree.turns[at] as Turn).parent;
     at = parent === null ? -1 : (index.get(parent) ?? -1);
   }
-  const taken = new Set<number>();
-  let lanes = 0;
-  const rows: Row[] = [];
-  tree.turns.forEach((turn, here) => {
-    const parent = turn.parent === null ? null : (index.get(turn.parent) ?? null);
-    const goesOn = parent !== null && !taken.has(parent);
-    if (parent !== null && goesOn) taken.add(parent);
-    const lane = goesOn ? (rows[parent as number] as Row).lane : lanes++;
-    rows.push({ turn, lane, parent, isOnPath: path.has(here), names: [] });
-  });
+  const parents = tree.turns.map(({ parent }) => (parent === null ? null : (index.get(parent) ?? null)));
+  const lanes = lanesOf(parents);
+  const rows: Row[] = tree.turns.map((turn, here) => ({ turn, lane: lanes[here] ?? 0, parent: parents[here] ?? null, isOnPath: path.has(here), names: [] }));
   for (const label of tree.labels) if (label.to !== null) rows[turnOf(label.to)]?.names.push({ name: label.name, kind: label.as });
   for (const n of tree.compactions) rows[turnOf(n)]?.names.push({ name: "compacted", kind: "compaction" });
   if (tree.head !== null) rows[turnOf(tree.head)]?.names.push({ name: "you are here", kind: "head" });
@@ -45,6 +63,13 @@ export interface Bar {
   parts: { name: string; value: number }[];
   total: number;
 }
+
+/** The least round number that is not below a value: where a scale ends. */
+export const roof = (value: number): number => {
+  if (!(value > 0)) return 1;
+  const unit = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 4, 5, 10].find((times) => times * unit >= value * (1 - 1e-9)) ?? 10) * unit;
+};
 
 /** So many names have a colour of their own. */
 const MOST = 8;

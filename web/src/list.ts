@@ -11,6 +11,8 @@ const AGAIN = 4000;
 const HITS = 60;
 const PINS = 50;
 const TYPING = 120;
+/** What is seen further down is looked at again every so many times: it is a larger page. */
+const FURTHER = 3;
 
 export interface Filters {
   agent: string;
@@ -45,6 +47,13 @@ export const hasMoreHits = signal(false);
 export const isSearching = signal(false);
 
 let cursor: string | null = null;
+/** What each page after the first began with, and the cursor that leads there. */
+let pages: { first: string; cursor: string }[] = [];
+/** The last row that is drawn. */
+let seen: string | undefined;
+let times = 0;
+/** Whether it was told that the list cannot be read on. */
+let isTold = false;
 let fetching: AbortController | null = null;
 let searching: AbortController | null = null;
 let typing: ReturnType<typeof setTimeout> | undefined;
@@ -81,6 +90,7 @@ export const reload = async (): Promise<void> => {
     batch(() => {
       fetched.value = page.sessions;
       cursor = page.next;
+      pages = [];
       isWhole.value = page.next === null;
       problem.value = null;
     });
@@ -103,6 +113,8 @@ export const more = async (): Promise<void> => {
     const page = await api.sessions({ ...asked(), limit: NEXT, cursor }, control.signal);
     if (mine !== round) return;
     const known = new Set(fetched.value.map((row) => row.id));
+    isTold = false;
+    if (page.sessions[0]) pages.push({ first: page.sessions[0].id, cursor });
     batch(() => {
       fetched.value = fetched.value.concat(page.sessions.filter((row) => !known.has(row.id)));
       cursor = page.next;
@@ -110,12 +122,37 @@ export const more = async (): Promise<void> => {
     });
   } catch (error) {
     if (mine === round) {
-      wrong(error);
+      if (!isTold) wrong(error);
+      isTold = true;
       setTimeout(() => mine === round && void more(), 3000);
     }
   } finally {
     if (fetching === control) fetching = null;
   }
+};
+
+/** Says which row is the last that is drawn. */
+export const see = (id: string | undefined): void => {
+  seen = id;
+};
+
+/** What changed where the list is looked at, further down than its beginning. */
+const furtherDown = async (): Promise<void> => {
+  const before = fetched.value;
+  const at = new Map(before.map((row, index) => [row.id, index]));
+  const last = at.get(seen ?? "") ?? -1;
+  const page = pages.findLast(({ first }) => (at.get(first) ?? Infinity) <= last);
+  if (!page) return;
+  const mine = round;
+  const { sessions } = await api.sessions({ ...asked(), limit: Math.min(NEXT, last - (at.get(page.first) ?? 0) + 1), cursor: page.cursor });
+  if (mine !== round || fetched.value !== before) return;
+  const fresh = new Map(sessions.map((row) => [row.id, row]));
+  const places = sessions.flatMap((row) => at.get(row.id) ?? []);
+  const [low, high] = [Math.min(...places), Math.max(...places) + 1];
+  if (places.length === 0) return;
+  // What stood between these and does not any more was deleted, or is at the beginning now.
+  const [stale, now] = [before.slice(low, high), before.slice(low, high).flatMap((row) => fresh.get(row.id) ?? [])];
+  if (JSON.stringify(stale) !== JSON.stringify(now)) fetched.value = [...before.slice(0, low), ...now, ...before.slice(high)];
 };
 
 /** What changed at the beginning of the list, and who is live. */
@@ -124,6 +161,7 @@ const again = async (): Promise<void> => {
   const mine = round;
   void readPins();
   try {
+    if (++times % FURTHER === 0) await furtherDown();
     const page = await api.sessions({ ...asked(), limit: FIRST });
     if (mine !== round) return;
     problem.value = null;
@@ -133,6 +171,7 @@ const again = async (): Promise<void> => {
       batch(() => {
         fetched.value = page.sessions;
         cursor = page.next;
+        pages = [];
         isWhole.value = false;
       });
       return;
@@ -146,6 +185,7 @@ const again = async (): Promise<void> => {
     if (JSON.stringify(next.slice(0, FIRST)) !== JSON.stringify(fetched.value.slice(0, FIRST)) || next.length !== fetched.value.length) fetched.value = next;
     if (page.next === null) {
       cursor = null;
+      pages = [];
       isWhole.value = true;
     } else if (fetched.value.length <= FIRST) {
       cursor = page.next;

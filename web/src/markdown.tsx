@@ -2,13 +2,14 @@
 // could choose but the target of a link, which must be one of three kinds. Images from elsewhere are named and never fetched.
 //
 // A text is cut at blank lines between which nothing can reach over, and each piece is taken apart once: an answer that grows costs what
-// is added to it.
+// is added to it. Secrets do reach over blank lines, so they are hidden before it is cut.
 import MarkdownIt from "markdown-it";
 import type { ComponentChildren, VNode } from "preact";
 import { createElement } from "preact";
+import { useRef } from "preact/hooks";
 import { memo } from "./memo";
 import { Code } from "./code";
-import { OPEN, hide } from "./mask";
+import { MOST, OPEN, hide } from "./mask";
 import { Plain, language, visible, withSecrets, withoutSecrets } from "./text";
 
 /** What is nested deeper is shown as it is. */
@@ -80,7 +81,7 @@ const opened = (token: Token): Open => {
     if (Number.isSafeInteger(start) && start !== 1) props["start"] = start;
   }
   const align = /text-align:(left|right|center)/.exec(String(token.attrGet("style") ?? ""))?.[1];
-  if (align) props["class"] = align;
+  if (align) props["class"] = `align-${align}`;
   if (token.tag === "th") props["scope"] = "col";
   if (["p", "li", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6"].includes(token.tag)) props["dir"] = "auto";
   return { tag: LOWER[token.tag] ?? token.tag, props, inside: [] };
@@ -171,31 +172,46 @@ export const pieces = (text: string): string[] => {
 const DEFINITION = /^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*\S{1,2000}.{0,300}$/gm;
 const DEFINITIONS = 500;
 
-const Piece = memo(({ text, definitions, isGrowing }: { text: string; definitions: string; isGrowing: boolean }) => {
-  if (text.length > PIECE) return <Plain text={text} />;
+/** The pieces of a text, with stand-ins for its secrets. */
+export const cut = (text: string): { all: string[]; secrets: readonly string[]; definitions: string } => {
   const hidden = hide(text);
+  const all = pieces(hidden.text);
+  const definitions = all.length > 1 && hidden.text.includes("]:") ? (hidden.text.match(DEFINITION) ?? []).slice(0, DEFINITIONS).join("\n") : "";
+  return { all, secrets: hidden.secrets, definitions: definitions.replaceAll(OPEN, "/") };
+};
+
+const Piece = memo(({ text, secrets, definitions, isGrowing }: { text: string; secrets: readonly string[]; definitions: string; isGrowing: boolean }) => {
+  if (text.length > PIECE) return <Plain text={text} secrets={secrets} />;
   try {
     const known = {};
-    if (definitions) parser.parse(hide(definitions).text.replaceAll(OPEN, "/"), known);
-    const tokens = parser.parse(hidden.text, known);
+    if (definitions) parser.parse(definitions, known);
+    const tokens = parser.parse(text, known);
     // The parser leaves out what is nested deeper than it was told.
-    if (tokens.some((token) => token.level >= NESTING - 2)) return <Plain text={text} />;
-    return <>{elements(tokens, { secrets: hidden.secrets, isGrowing })}</>;
+    if (tokens.some((token) => token.level >= NESTING - 2)) return <Plain text={text} secrets={secrets} />;
+    return <>{elements(tokens, { secrets, isGrowing })}</>;
   } catch {
-    return <Plain text={text} />;
+    return <Plain text={text} secrets={secrets} />;
   }
 });
 
-export const Markdown = ({ text, isGrowing = false }: { text: string; isGrowing?: boolean }) => {
-  const all = pieces(text);
+const NONE: readonly string[] = [];
+
+const Whole = ({ text, isGrowing }: { text: string; isGrowing: boolean }) => {
+  const { all, secrets, definitions } = cut(text);
+  // Pieces are drawn again if they are given another list, even of the same secrets.
+  const before = useRef(NONE);
+  if (secrets.length !== before.current.length || secrets.some((secret, index) => secret !== before.current[index])) before.current = secrets;
+  const given = before.current;
   const shown = isGrowing || all.length <= PIECES ? all : all.slice(0, PIECES);
-  const definitions = all.length > 1 && text.includes("]:") ? (text.match(DEFINITION) ?? []).slice(0, DEFINITIONS).join("\n") : "";
   return (
     <div class="markdown" dir="auto" lang={language(text)}>
       {shown.map((piece, index) => (
-        <Piece key={index} text={piece} definitions={definitions} isGrowing={isGrowing && index === shown.length - 1} />
+        <Piece key={index} text={piece} secrets={piece.includes(OPEN) ? given : NONE} definitions={definitions} isGrowing={isGrowing && index === shown.length - 1} />
       ))}
-      {shown.length < all.length && <Plain text={all.slice(PIECES).join("")} />}
+      {shown.length < all.length && <Plain text={all.slice(PIECES).join("")} secrets={given} />}
     </div>
   );
 };
+
+/** A text that is longer than what is looked through for secrets at once is shown as it is. */
+export const Markdown = ({ text, isGrowing = false }: { text: string; isGrowing?: boolean }) => (text.length > MOST ? <Plain text={text} /> : <Whole text={text} isGrowing={isGrowing} />);

@@ -45,34 +45,42 @@ const assignment = new RegExp(ASSIGNMENT, "dgi");
 const hint = /[_-][A-Za-z0-9]{8}|AKIA|ASIA|ABIA|ACCA|AIza|ya29|dapi|hv[bs]\.|:AA|SG\.|eyJ|ATATT|PRIVATE KEY|:\/\/|sig=|AccessKey|AccountKey|bearer|basic|passw|passphrase|pwd|secret|token|key|credential|[MNO][A-Za-z0-9_-]{23}/i;
 
 /** How much of a text is looked through: what is shown at once is less. */
-const MOST = 400_000;
+export const MOST = 400_000;
 
 const isValue = (text: string): boolean => /[0-9]/.test(text) && /[A-Za-z]/.test(text) && !text.includes("::");
 
+/** From where to where a secret is, and where the words begin that tell it for one: without them it would not be known. */
+export type Span = [from: number, to: number, told: number];
+
 /** Where secrets are, from left to right, none within another. */
-export const secrets = (text: string): [number, number][] => {
+export const spans = (text: string): Span[] => {
   const part = text.length > MOST ? text.slice(0, MOST) : text;
   if (!hint.test(part)) return [];
-  const found: [number, number][] = [];
+  const found: Span[] = [];
   for (const pattern of patterns) {
     for (const match of part.matchAll(pattern)) {
       const span = match.indices?.[1];
-      if (span) found.push([span[0], span[1]]);
+      if (span) found.push([span[0], span[1], match.index]);
     }
   }
   for (const match of part.matchAll(assignment)) {
     const span = match.indices?.[1];
-    if (span && isValue(match[1] ?? "")) found.push([span[0], span[1]]);
+    if (span && isValue(match[1] ?? "")) found.push([span[0], span[1], match.index]);
   }
   found.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
-  const apart: [number, number][] = [];
+  const apart: Span[] = [];
   for (const span of found) {
     const last = apart[apart.length - 1];
     if (!last || span[0] >= last[1]) apart.push(span);
-    else if (span[1] > last[1]) last[1] = span[1];
+    else {
+      last[1] = Math.max(last[1], span[1]);
+      last[2] = Math.min(last[2], span[2]);
+    }
   }
   return apart;
 };
+
+export const secrets = (text: string): [number, number][] => spans(text).map(([from, to]) => [from, to]);
 
 /** What stands for a secret in a text that goes on to be taken apart: its number in characters of the private area, which no grammar takes for anything. */
 export const OPEN = "\uE000";
@@ -100,11 +108,11 @@ export interface Hidden {
 /** The text with a stand-in for each secret. */
 export const hide = (text: string): Hidden => {
   const plain = text.includes(OPEN) || text.includes(CLOSE) ? text.replaceAll(OPEN, "\uFFFD").replaceAll(CLOSE, "\uFFFD") : text;
-  const spans = secrets(plain);
-  if (spans.length === 0) return { text: plain, secrets: [] };
+  const found = spans(plain);
+  if (found.length === 0) return { text: plain, secrets: [] };
   const hidden: string[] = [];
   let [out, at] = ["", 0];
-  for (const [from, to] of spans) {
+  for (const [from, to] of found) {
     out += plain.slice(at, from) + standIn(hidden.length);
     hidden.push(plain.slice(from, to));
     at = to;

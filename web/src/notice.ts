@@ -22,7 +22,7 @@ const tell = (notice: Omit<Notice, "id">, ms: number): void => {
   setTimeout(() => dismiss(id), ms);
 };
 
-export const done = (text: string, undo?: () => void): void => tell({ text, kind: "done", ...(undo ? { undo } : {}) }, undo ? 12_000 : 5000);
+export const done = (text: string, undo?: () => void): void => tell({ text, kind: "done", ...(undo ? { undo } : {}) }, undo ? 30_000 : 5000);
 
 export const wrong = (error: unknown): void => {
   if (error instanceof DOMException && error.name === "AbortError") return;

@@ -75,6 +75,16 @@ export const find = (items: readonly number[], n: number): number => {
   return low;
 };
 
+/** The nearest item in a direction that a function is true of, or the first of which it cannot say yet. */
+export const seek = (items: readonly number[], from: number, by: 1 | -1, is: (n: number) => boolean | undefined): { index: number; isKnown: boolean } | null => {
+  for (let index = from + by; index >= 0 && index < items.length; index += by) {
+    const n = items[index] as number;
+    const so = isFold(n) ? false : is(n);
+    if (so !== false) return { index, isKnown: so === true };
+  }
+  return null;
+};
+
 /** Two ways beside each other. */
 export interface Sides {
   shared: number;

@@ -69,3 +69,25 @@ export const go = (to: Route, how: "push" | "replace" = "push"): void => {
 addEventListener("popstate", () => {
   route.value = read();
 });
+
+/** On a narrow screen a panel covers what is beneath it, so that the way back closes it. */
+const isNarrow = matchMedia("(max-width: 760px)");
+const COVER = "panel";
+
+/** Closes what is open beside a conversation. */
+export const uncover = (): void => {
+  const { panel, with: _, ...rest } = route.value;
+  if (!panel) return;
+  if (history.state === COVER) history.back();
+  else go(rest, "replace");
+};
+
+/** Opens a panel beside a conversation, or closes it. */
+export const toggle = (panel: Panel): void => {
+  const { panel: before, with: _, ...rest } = route.value;
+  if (rest.view !== "session") return;
+  if (before === panel) return uncover();
+  const state: unknown = history.state;
+  go({ ...rest, panel }, before === undefined && isNarrow.matches ? "push" : "replace");
+  if (before === undefined ? isNarrow.matches : state === COVER) history.replaceState(COVER, "");
+};

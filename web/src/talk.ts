@@ -5,8 +5,8 @@ import * as api from "./api";
 import type { Line, Path, Rec, Session } from "./api";
 import { wrong } from "./notice";
 import { folded, isFold, order, tip } from "./order";
+import { type Pending, newId, store, stored } from "./outbox";
 import { number, said, text } from "./said";
-import { tab } from "./store";
 import { Wire, type Message } from "./wire";
 
 /** How many records are fetched at once, and how many are kept. */
@@ -17,6 +17,10 @@ const KEPT_WEIGHT = 64 << 20;
 const LONGEST = 1 << 20;
 /** What a growing answer is shown of at the most, in characters. */
 const GROWING = 200_000;
+/** How often within a while it is looked why a connection was refused, and how long a refusal is given to come true: a session is let go before it is deleted. */
+const LOOKS = 3;
+const WHILE = 60_000;
+const SOON = 500;
 
 export interface Growing {
   kind: string;
@@ -32,29 +36,9 @@ export interface Call {
   since: number;
 }
 
-export interface Pending {
-  client_id: string;
-  text: string;
-  state: "sending" | "accepted" | "refused";
-  why?: string;
-}
-
 export type Phase = "loading" | "here" | "gone" | "refused";
 
 const nothing: Path = { at: null, head: null, last: null, ranges: [], compactions: [], damage: [], notes: [] };
-
-const stored = (id: string): Pending[] => {
-  try {
-    const found: unknown = JSON.parse(tab.read(`outbox:${id}`) ?? "[]");
-    return Array.isArray(found) ? (found as Pending[]).filter((one) => typeof one?.client_id === "string" && typeof one.text === "string") : [];
-  } catch {
-    return [];
-  }
-};
-
-/** Leaves words where the next conversation with that session finds and says them. Says whether they could be kept. */
-export const leave = (id: string, words: string): boolean =>
-  tab.write(`outbox:${id}`, JSON.stringify([...stored(id), { client_id: newId(), text: words, state: "sending" } satisfies Pending]));
 
 /** Conversations with words that no server has taken yet. */
 const unsaid = new Set<Talk>();
@@ -70,9 +54,6 @@ const weigh = (value: unknown, depth = 0): number => {
   for (const inner of Object.values(value)) sum += weigh(inner, depth + 1);
   return sum;
 };
-
-/** A name that nobody else has. Pages that came without TLS from another machine have no `randomUUID`. */
-export const newId = (): string => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** The number of the page; numbers of lines of compactions have none. */
 const pageOf = (n: number): number => Math.floor(n / PAGE);
@@ -95,8 +76,10 @@ export class Talk {
   readonly notice = signal<string | null>(null);
   /** Why the conversation cannot be shown. */
   readonly why = signal("");
-  /** What is told to whoever does not see it. */
-  readonly told = signal("");
+  /** What is told to whoever does not see it, and which time that is: the same words are told again. */
+  readonly told = signal({ words: "", times: 0 });
+  /** How many prompts wait for their turn, whoever said them. */
+  readonly queued = signal(0);
   /** Counts up when branches, names or the head may be others. */
   readonly shape = signal(0);
   readonly wire: Wire;
@@ -119,6 +102,8 @@ export class Talk {
   private deltas = new Map<number, { kind: string; text: string }>();
   private frame = 0;
   private isOver = false;
+  /** When it was looked why the connection was refused. */
+  private looks: number[] = [];
   private isAttached = false;
   private isLoading = false;
   private isStale = false;
@@ -134,6 +119,7 @@ export class Talk {
       greet: () => this.greeting(),
       hear: (message) => this.hear(message),
       refuse: (why) => this.refuseAll(why),
+      turnedAway: () => void this.look(),
     });
     this.count();
     void this.load(true);
@@ -144,6 +130,41 @@ export class Talk {
     this.isOver = true;
     cancelAnimationFrame(this.frame);
     if (!unsaid.has(this)) this.wire.close();
+  }
+
+  /** Whether anybody looks, or something is to be said still. */
+  private get isWanted(): boolean {
+    return !this.isOver || unsaid.has(this);
+  }
+
+  /** How many prompts wait that were not said here. */
+  get waitingElsewhere(): number {
+    return Math.max(0, this.queued.value - this.pending.value.filter((one) => one.state === "accepted").length);
+  }
+
+  /** The server does not want this connection: the session may have been deleted, and may have come back since. */
+  private async look(): Promise<void> {
+    const now = Date.now();
+    this.looks = this.looks.filter((at) => now - at < WHILE);
+    if (this.looks.length >= LOOKS) return;
+    this.looks.push(now);
+    await new Promise((resolve) => setTimeout(resolve, SOON * this.looks.length));
+    if (!this.isWanted) return;
+    try {
+      await api.session(this.id);
+    } catch (error) {
+      const status = error instanceof api.Problem ? error.status : 0;
+      if (status === 404) this.phase.value = "gone";
+      // Without an answer, the wire goes on trying; whoever is refused here as well stays so.
+      if (status >= 400 && status < 500) return;
+    }
+    this.wire.open();
+  }
+
+  /** Somebody wants it to be tried again. */
+  tryAgain(): void {
+    this.looks = [];
+    this.wire.open();
   }
 
   /** Whether the conversation goes on where it is looked at. */
@@ -166,7 +187,7 @@ export class Talk {
     }
     this.isLoading = true;
     try {
-      for (let times = 0; times < 20 && !this.isOver; times++) {
+      for (let times = 0; times < 20 && this.isWanted; times++) {
         this.isStale = false;
         const [path, meta] = await Promise.all([api.path(this.id, this.at), api.session(this.id)]);
         // An answer from before a record that is known already says less than what is here.
@@ -181,7 +202,7 @@ export class Talk {
     } finally {
       this.isLoading = false;
     }
-    if (isFirst && !this.isOver) {
+    if (isFirst && this.isWanted) {
       this.last = this.path.value?.last ?? null;
       this.wire.open();
     }
@@ -199,7 +220,7 @@ export class Talk {
   }
 
   private cannot(error: unknown, isFirst: boolean): void {
-    if (this.isOver) return;
+    if (!this.isWanted) return;
     const status = error instanceof api.Problem ? error.status : 0;
     if (!isFirst) {
       wrong(error);
@@ -213,7 +234,7 @@ export class Talk {
       this.why.value = error instanceof Error ? error.message : "";
       this.phase.value = "refused";
     } else {
-      setTimeout(() => !this.isOver && void this.load(true), 2000);
+      setTimeout(() => this.isWanted && void this.load(true), 2000);
     }
   }
 
@@ -366,6 +387,11 @@ export class Talk {
     return null;
   }
 
+  /** Whether it is known what a record is, or that there is none. */
+  isRead(n: number): boolean {
+    return this.lines.has(n) || this.absent.has(n);
+  }
+
   replace(line: Line): void {
     this.keep(line);
     this.version.value += 1;
@@ -403,7 +429,7 @@ export class Talk {
 
   private setPending(pending: readonly Pending[]): void {
     this.pending.value = pending;
-    tab.write(`outbox:${this.id}`, pending.length === 0 ? "" : JSON.stringify(pending));
+    store(this.id, pending);
     this.count();
   }
 
@@ -424,7 +450,7 @@ export class Talk {
   }
 
   private hear(message: Message): void {
-    if (this.isOver && !unsaid.has(this)) return;
+    if (!this.isWanted) return;
     batch(() => this.understand(message));
   }
 
@@ -434,6 +460,8 @@ export class Talk {
       case "attached": {
         const turn = message["turn"] as { client_id?: string } | null;
         this.isAttached = true;
+        this.failed.value = null;
+        this.queued.value = number(message["queued"]) ?? 0;
         this.calls.value = [];
         this.questions.value = [];
         this.settle();
@@ -454,7 +482,13 @@ export class Talk {
         if (message["state"] === "done" || message["state"] === "failed" || message["state"] === "known") this.drop(client ?? "");
         else this.mark(client, "accepted");
         return;
+      case "queued":
+        // So many are before it, the running one among them: as many wait, with it.
+        this.queued.value = Math.max(1, number(message["position"]) ?? 0);
+        return;
       case "started":
+        // Whoever attaches is told again of the turn that runs.
+        if (this.running.value === null || this.running.value.client_id !== client) this.queued.value = Math.max(0, this.queued.value - 1);
         this.running.value = { client_id: client, since: Date.now() };
         this.failed.value = this.notice.value = null;
         this.interrupted.value = false;
@@ -476,7 +510,7 @@ export class Talk {
         return;
       case "question":
         this.questions.value = [...this.questions.value.filter((one) => one.id !== message["call_id"]), this.callOf(message)];
-        this.told.value = `${text(message["name"])} asks whether it may run.`;
+        this.tell(`${text(message["name"])} asks whether it may run.`);
         return;
       case "answered":
         this.questions.value = this.questions.value.filter((one) => one.id !== message["call_id"]);
@@ -497,20 +531,31 @@ export class Talk {
     return { id: text(message["call_id"]), name: text(message["name"]) || "tool", input: message["input"], since: Date.now() };
   }
 
+  private tell(words: string): void {
+    this.told.value = { words, times: this.told.value.times + 1 };
+  }
+
   private end(message: Message, client: string | null): void {
+    const why = text((message["error"] as { message?: unknown } | undefined)?.message);
+    const runs = this.running.value?.client_id ?? null;
+    if (client !== null && runs !== null && client !== runs) {
+      // The end of an older prompt, told again because that was sent again: what runs now goes on.
+      if (message.type === "done" || this.taken.has(client)) this.drop(client);
+      else this.mark(client, "refused", why);
+      return;
+    }
     this.running.value = null;
     this.calls.value = [];
     this.questions.value = [];
     this.notice.value = null;
     this.settle();
-    const why = text((message["error"] as { message?: unknown } | undefined)?.message);
     if (message.type === "failed") {
       // Words that are in no transcript are not let go of.
       if (client && !this.taken.has(client) && this.mark(client, "refused", why)) return;
       this.failed.value = why || "The turn failed.";
-      this.told.value = "The turn failed.";
+      this.tell("The turn failed.");
     } else {
-      this.told.value = "Answered.";
+      this.tell("Answered.");
     }
     if (client) this.drop(client);
     void this.refreshMeta();
@@ -535,6 +580,8 @@ export class Talk {
     const record = line.record;
     const type = record ? text(record["type"]) : "damage";
     if (type === "assistant" || type === "tool_use") this.settle();
+    // What failed before is not what failed last any more.
+    if (isNew && (type === "user" || type === "turn" || type === "head")) this.failed.value = null;
     if (type === "user") {
       // Other programs' lines do not say which prompt they are.
       const client = record?.["client_id"] ?? this.running.value?.client_id;

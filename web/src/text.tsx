@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { OPEN, STANDIN, hide, numberOf, secrets } from "./mask";
+import { CLOSE, OPEN, STANDIN, hide, numberOf, spans } from "./mask";
 import { memo } from "./memo";
 
 /** Whether secrets are shown everywhere. */
@@ -95,34 +95,49 @@ const MORE = 200_000;
 /** How far behind a cut is looked for the rest of a secret. */
 const REACH = 8_192;
 
-/** Where a text is cut, so that no secret is cut with it: half of one would not be known for one. */
+/** Where a text is cut, so that no secret is cut with it, or parted from the words before it: it would not be known for one. */
 export const cutAt = (text: string, from: number, wanted: number): number => {
-  if (wanted >= text.length) return text.length;
-  const crossing = secrets(text.slice(from, wanted + REACH)).find(([begin, end]) => from + begin < wanted && wanted < from + end);
-  if (!crossing) return wanted;
-  return crossing[0] > 0 ? from + crossing[0] : Math.min(text.length, from + crossing[1]);
+  for (let reach = REACH; wanted < text.length; reach *= 2) {
+    const end = Math.min(text.length, wanted + reach);
+    const crossing = spans(text.slice(from, end)).find(([, to, told]) => from + told < wanted && wanted < from + to);
+    if (!crossing) return wanted;
+    if (crossing[2] > 0) return from + crossing[2];
+    // One that reaches as far as was looked may go on behind it.
+    if (from + crossing[1] < end || end === text.length || reach > MORE) return from + crossing[1];
+  }
+  return text.length;
 };
 
-const Chunk = memo(({ text }: { text: string }) => <Text text={text} />);
+/** Where a text with stand-ins is cut: before one, and never within. */
+const cutBeside = (text: string, from: number, wanted: number): number => {
+  if (wanted >= text.length) return text.length;
+  const open = text.lastIndexOf(OPEN, wanted - 1);
+  const close = open < from ? -1 : text.indexOf(CLOSE, open);
+  if (close < wanted) return wanted;
+  return open > from ? open : close + 1;
+};
 
-/** Plain text with its line breaks, not all at once if it is long. */
-export const Plain = ({ text, label, first = FIRST }: { text: string; label?: string; first?: number }) => {
+const Chunk = memo(({ text, secrets }: { text: string; secrets: readonly string[] | undefined }) => (secrets ? <>{withSecrets(text, secrets)}</> : <Text text={text} />));
+
+/** Plain text with its line breaks, not all at once if it is long. With `secrets`, it has stand-ins for these. */
+export const Plain = ({ text, secrets, label, first = FIRST }: { text: string; secrets?: readonly string[]; label?: string; first?: number }) => {
   const [times, setTimes] = useState(0);
   const chunks = useMemo(() => {
+    const cut = secrets ? cutBeside : cutAt;
     const found: string[] = [];
     for (let [at, time] = [0, 0]; at < text.length && time <= times; time++) {
-      const end = cutAt(text, at, at + (time === 0 ? first : MORE));
+      const end = cut(text, at, at + (time === 0 ? first : MORE));
       found.push(text.slice(at, end));
       at = end;
     }
     return found;
-  }, [text, times, first]);
+  }, [text, times, first, secrets === undefined]);
   const rest = text.length - chunks.reduce((sum, chunk) => sum + chunk.length, 0);
   return (
     <>
       <pre class="plain" dir="auto" lang={language(text)} tabIndex={0} aria-label={label ?? "Text"}>
         {chunks.map((chunk, index) => (
-          <Chunk key={index} text={chunk} />
+          <Chunk key={index} text={chunk} secrets={secrets} />
         ))}
       </pre>
       {rest > 0 && (

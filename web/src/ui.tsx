@@ -67,6 +67,7 @@ export const IconButton = ({ icon, label, keys, pressed, disabled, testid, onCli
 
 export const Dialog = ({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) => {
   const dialog = useRef<HTMLDialogElement>(null);
+  const pressed = useRef<EventTarget | null>(null);
   useEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
@@ -75,7 +76,14 @@ export const Dialog = ({ title, close, children }: { title: string; close: () =>
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-label={title} onClose={close} onClick={(event) => event.target === dialog.current && close()}>
+    // What was pressed inside and let go of outside, as when words are selected, closes nothing.
+    <dialog
+      ref={dialog}
+      aria-label={title}
+      onClose={close}
+      onPointerDown={(event) => (pressed.current = event.target)}
+      onClick={(event) => event.target === dialog.current && pressed.current === dialog.current && close()}
+    >
       <div class="dialog">
         <header>
           <h2>{title}</h2>

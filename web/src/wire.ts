@@ -18,6 +18,8 @@ export interface Side {
   hear: (message: Message) => void;
   /** What was said last cannot be said. */
   refuse: (why: string) => void;
+  /** The server wants no connection; it stays so until somebody opens it again. */
+  turnedAway: () => void;
 }
 
 export class Wire {
@@ -93,6 +95,7 @@ export class Wire {
         this.socket = null;
         clearTimeout(this.watch);
         this.standing.value = "refused";
+        this.side.turnedAway();
         return;
       }
       if (event.code === 1009) this.side.refuse("The server says that this is too large.");

@@ -9,7 +9,7 @@ import { branches, workshop } from './lib/fixtures/stories.mjs';
 import { scene } from './lib/scene.mjs';
 import { Transcript } from './lib/transcript.mjs';
 import { until } from './lib/until.mjs';
-import { address, call, calls, coming, connected, frame, growing, openSession, record, say, settled, shown } from './lib/views.mjs';
+import { address, call, calls, coming, connected, drawn, frame, growing, openSession, record, say, settled, shown } from './lib/views.mjs';
 
 after(stopped);
 
@@ -50,8 +50,8 @@ test('Markdown is shown as it is meant, code with its colours', async (t) => {
   const pre = answer.locator('pre', { hasText: 'fn main()' });
   assert.ok((await pre.locator('span[class^=hljs-]').count()) >= 2, 'code has colours');
   assert.equal(await pre.innerText(), 'fn main() { println!("hi"); }');
-  assert.deepEqual(await answer.getByRole('cell').allInnerTexts(), ['1', '2']);
-  assert.deepEqual(await answer.getByRole('columnheader').allInnerTexts(), ['a', 'b']);
+  assert.deepEqual(await answer.getByRole('cell').allInnerTexts(), ['1', '2', '3']);
+  assert.deepEqual(await answer.getByRole('columnheader').allInnerTexts(), ['a', 'b', 'c']);
   assert.deepEqual(await answer.locator('ol > li').allInnerTexts(), ['one', 'two']);
   assert.equal(await answer.locator('blockquote').innerText(), 'said');
   const link = answer.getByRole('link', { name: 'a link' });
@@ -203,7 +203,7 @@ test('a session that is not there says so', async (t) => {
 });
 
 test('an answer is seen while it comes, and stays when it is whole', async (t) => {
-  const at = await scene(t, { pace: 15 });
+  const at = await scene(t, { pace: 120 });
   const page = await (await person(t)).page(`${at.url}/#/new`);
   await say(page, '[[long:120]]');
   await growing(page).waitFor();
@@ -225,7 +225,7 @@ test('what was said last is in sight, and who reads further up is left alone', a
     made.user(`Question ${round}`);
     made.assistant(`Answer ${round}\n\n${'A paragraph of some length. '.repeat(20)}`);
   }
-  const at = await scene(t, { transcripts: [made], pace: 15 });
+  const at = await scene(t, { transcripts: [made], pace: 50 });
   const page = await (await person(t)).page();
   await openSession(page, at, made.id);
   await page.getByText('Answer 59', { exact: true }).waitFor();
@@ -244,6 +244,61 @@ test('what was said last is in sight, and who reads further up is left alone', a
   await page.getByRole('button', { name: 'To the end' }).click();
   await until('back at the end', async () => (await fromEnd()) < 60);
   await settled(page);
+});
+
+/** A conversation of so many questions, each with an answer of several lines. */
+function questions(count) {
+  const made = new Transcript({ key: 'main:web:questions', begun: Date.now() - 1e7 });
+  const at = Array.from({ length: count }, (_, round) => {
+    const n = made.user(`Question ${round}`);
+    for (let call = 0; call < 3; call++) made.tool('bash', { command: `true ${call}` }, 'a line\n'.repeat(30));
+    made.assistant(`Answer ${round}\n\n${'A paragraph of some length. '.repeat(20)}`);
+    return n;
+  });
+  return { made, at };
+}
+
+test('what is opened at the end stays in sight', async (t) => {
+  const { made } = questions(12);
+  made.tool('bash', { command: 'the last one' }, 'a line\n'.repeat(200));
+  const { page } = await opened(t, made);
+  // So low that what was opened and what is behind it cannot both be seen.
+  await page.setViewportSize({ width: 1280, height: 500 });
+  const last = calls(page).last();
+  await seen('the last call', last);
+  await last.locator('summary').click();
+  await last.getByText('a line').first().waitFor();
+  await until('the output is drawn', () => last.evaluate((element) => element.getBoundingClientRect().height > 300));
+  for (let frames = 0; frames < 5; frames++) {
+    await drawn(page);
+    assert.ok(await last.locator('summary').evaluate((element) => element.getBoundingClientRect().top >= element.closest('[data-testid=records]').getBoundingClientRect().top), 'it was pulled away');
+  }
+});
+
+test('the keys lead from one thing that was said to the other, past what was never fetched, and to both ends', async (t) => {
+  const { made, at } = questions(60);
+  const { page } = await opened(t, made);
+  await page.getByText('Answer 59', { exact: true }).waitFor();
+  await frame(page).focus();
+  for (let round = 59; round >= 0; round--) {
+    await page.keyboard.press('[');
+    await seen(`question ${round}`, record(page, at[round]));
+  }
+  for (let round = 1; round <= 4; round++) {
+    await page.keyboard.press(']');
+    await seen(`question ${round}`, record(page, at[round]));
+  }
+});
+
+test('the way to the end covers nothing that is read', async (t) => {
+  const { made } = questions(12);
+  const { page } = await opened(t, made);
+  await page.getByText('Answer 11', { exact: true }).waitFor();
+  await frame(page).focus();
+  await page.keyboard.press('Home');
+  const button = await page.getByRole('button', { name: 'To the end' }).boundingBox();
+  const text = await page.locator('article.assistant .markdown').first().boundingBox();
+  assert.ok(button.x >= text.x + text.width, `${button.x} ${text.x + text.width}`);
 });
 
 test('a new conversation is followed from the first screen on', async (t) => {

@@ -10,6 +10,7 @@ import { branches, languages, scripts, stories, workshop } from './lib/fixtures/
 import { barriers, shifts, watchShifts } from './lib/measure.mjs';
 import { root } from './lib/places.mjs';
 import { scene } from './lib/scene.mjs';
+import { Transcript } from './lib/transcript.mjs';
 import { until } from './lib/until.mjs';
 import { address, box, calls, connected, frame, growing, hits, openSession, record, row, rows, say, searchBox, settled } from './lib/views.mjs';
 
@@ -82,7 +83,7 @@ test('everything by keyboard: search, open, read, talk, steer', async (t) => {
   await press('/');
   assert.equal(await searchBox(page).evaluate((element) => element === document.activeElement), true);
   await page.keyboard.type('importer');
-  await hits(page).first().waitFor();
+  await until('the whole word is searched for', async () => /^importer$/i.test(await hits(page).first().locator('mark').first().innerText()));
   await press('ArrowDown', 'Enter');
   await until('the session is open', () => page.url().includes(made.id));
   await connected(page);
@@ -296,6 +297,66 @@ test('on a phone: from the list into a conversation, a word, and back', async (t
   await searchBox(page).waitFor();
 });
 
+test('on a phone: the way back closes what covers a conversation', async (t) => {
+  const made = branches();
+  const at = await scene(t, { transcripts: [made], model: false });
+  const page = await (await person(t, { size: 'phone' })).page(at.url);
+  await row(page, made.id).tap();
+  await connected(page);
+  await page.getByTestId('open-tree').tap();
+  await page.getByTestId('tree').waitFor();
+  await page.goBack();
+  await page.getByTestId('tree').waitFor({ state: 'detached' });
+  await frame(page).waitFor();
+  // Closed by hand, it leaves nothing behind on the way.
+  await page.getByTestId('open-tree').tap();
+  await page.getByTestId('tree').getByRole('button', { name: 'Close' }).tap();
+  await page.getByTestId('tree').waitFor({ state: 'detached' });
+  await page.goBack();
+  await searchBox(page).waitFor();
+});
+
+test('columns of a table stand as they were told to, also on a phone', async (t) => {
+  const made = workshop();
+  const at = await scene(t, { transcripts: [made], model: false });
+  for (const size of ['desktop', 'phone']) {
+    const page = await (await person(t, { size })).page();
+    await openSession(page, at, made.id, { n: made.at.thinking + 1 });
+    const answer = record(page, made.at.thinking + 1);
+    await answer.getByRole('cell').first().waitFor();
+    const cells = await answer.locator('th, td').evaluateAll((all) => all.map((cell) => [getComputedStyle(cell).display, getComputedStyle(cell).textAlign, cell.checkVisibility()].join(' ')));
+    const wanted = ['left', 'right', 'center'].map((side) => `table-cell ${side} true`);
+    assert.deepEqual(cells, [...wanted, ...wanted], size);
+  }
+});
+
+test('code has letters of one width in an answer of any script', async (t) => {
+  const made = new Transcript({ key: 'main:web:code', begun: Date.now() - 1e6 });
+  made.user('コードを見せて。');
+  made.assistant('これです。\n\n```rust\nfn main() { println!("hi"); }\n```\n\n`let` は予約語です。');
+  const at = await scene(t, { transcripts: [made], model: false });
+  const page = await (await person(t)).page();
+  await openSession(page, at, made.id);
+  const coloured = page.locator('pre span[class^=hljs-]').first();
+  await coloured.waitFor();
+  const fonts = await page.locator('pre code, pre span, p code').evaluateAll((all) => [...new Set(all.map((element) => getComputedStyle(element).fontFamily))]);
+  assert.equal(fonts.length, 1, fonts.join('\n'));
+  assert.match(fonts[0], /monospace/);
+});
+
+test('what a box says before anything is typed can be read', async (t) => {
+  const at = await scene(t, { model: false });
+  const page = await (await person(t, { colorScheme: 'dark' })).page(`${at.url}/#/new`);
+  await box(page).waitFor();
+  const [soft, hint] = await box(page).evaluate((element) => {
+    const probe = document.body.appendChild(document.createElement('i'));
+    probe.className = 'hint';
+    const { color, opacity } = getComputedStyle(element, '::placeholder');
+    return [`${getComputedStyle(probe).color} 1`, `${color} ${opacity}`];
+  });
+  assert.equal(hint, soft);
+});
+
 test('Japanese, Chinese, Korean and right-to-left text are what they are', async (t) => {
   const all = languages();
   const at = await scene(t, { transcripts: all, model: false });
@@ -331,7 +392,7 @@ test('a long line of Chinese is broken, and nothing is wider than its place', as
 
 test('nothing jumps while an answer comes', async (t) => {
   const made = branches();
-  const at = await scene(t, { transcripts: [made], pace: 8 });
+  const at = await scene(t, { transcripts: [made], pace: 40 });
   const who = await person(t);
   await watchShifts(who.context);
   const page = await who.page();

@@ -61,7 +61,7 @@ test('what is damaged, labelled or pinned is marked', async (t) => {
 });
 
 test('a session that somebody talks to is live, while it lasts', async (t) => {
-  const at = await scene(t, { transcripts: ordinary(3), pace: 20, args: ['--limit', 'linger=1'] });
+  const at = await scene(t, { transcripts: ordinary(3), pace: 60, args: ['--limit', 'linger=1'] });
   const watching = await (await person(t)).page(at.url);
   const talking = await (await person(t)).page(`${at.url}/#/new`);
   await say(talking, '[[long:500]]');
@@ -179,6 +179,36 @@ test('filters by agent, channel, peer, label, state and time', async (t) => {
   await exactly(page, 'the last day', [fresh.id]);
   await form.getByRole('button', { name: 'Clear' }).click();
   await exactly(page, 'all', all.map(({ id }) => id));
+});
+
+test('what is far down the list does not go stale', async (t) => {
+  const all = ordinary(150);
+  const at = await scene(t, { transcripts: all, model: false });
+  const page = await (await person(t)).page(at.url);
+  await rows(page).first().waitFor();
+  const oldest = all[0];
+  await page.getByTestId('sessions').hover();
+  await until('the last row', async () => {
+    await page.mouse.wheel(0, 3000);
+    return (await row(page, oldest.id).count()) === 1;
+  });
+  await at.ask('DELETE', `/v1/sessions/${all[2].id}`);
+  await row(page, all[2].id).waitFor({ state: 'detached' });
+  assert.equal(await row(page, oldest.id).count(), 1);
+});
+
+test('keys that choose among characters are not for the search', async (t) => {
+  const at = await scene(t, { transcripts: languages(), model: false });
+  const page = await (await person(t)).page(at.url);
+  await rows(page).first().waitFor();
+  const session = await page.context().newCDPSession(page);
+  await searchBox(page).focus();
+  await session.send('Input.imeSetComposition', { text: 'けんさく', selectionStart: 4, selectionEnd: 4 });
+  for (const key of ['ArrowDown', 'Enter']) await session.send('Input.dispatchKeyEvent', { type: 'rawKeyDown', key, code: key, windowsVirtualKeyCode: 229 });
+  assert.equal(await searchBox(page).evaluate((element) => element === document.activeElement), true);
+  await session.send('Input.insertText', { text: '検索' });
+  await until('the chosen characters', async () => (await searchBox(page).inputValue()) === '検索');
+  await hits(page).filter({ hasText: scripts.japanese.title }).first().waitFor();
 });
 
 test('filters hold for what is searched as well', async (t) => {

@@ -9,7 +9,7 @@ import { hidden, secretive } from './lib/fixtures/hostile.mjs';
 import { branches, ordinary } from './lib/fixtures/stories.mjs';
 import { scene } from './lib/scene.mjs';
 import { until } from './lib/until.mjs';
-import { listed, openSession, row, rows } from './lib/views.mjs';
+import { connected, drawn, listed, openSession, row, rows } from './lib/views.mjs';
 
 after(stopped);
 
@@ -115,9 +115,11 @@ test('a fork has everything up to there, and the first stays', async (t) => {
 test('a checkpoint gets a name', async (t) => {
   const { at, made, press, answer, page } = await steering(t);
   await press('Checkpoint');
+  // It goes by itself after a while, so it is waited for from the beginning.
+  const told = page.getByTestId('notice').filter({ hasText: 'here we are' }).waitFor();
   await answer('here we are');
+  await told;
   await at.recorded(made.id, 'the name', (all) => all.some(({ type, name }) => type === 'label' && name === 'here we are'));
-  await page.getByTestId('notice').filter({ hasText: 'here we are' }).waitFor();
 });
 
 test('exported as lines it is the file itself; with secrets masked it has none', async (t) => {
@@ -151,6 +153,35 @@ test('deleted, it is in the trash; undo brings it back as it was', async (t) => 
   await page.getByText('Thank you. Write a changelog line.').first().waitFor();
   await row(page, made.id).waitFor();
   assert.ok(readFileSync(at.file(made.id)).equals(before));
+});
+
+test('deleted and brought back, it is so in every tab', async (t) => {
+  const { at, made, page, press, who } = await steering(t);
+  who.expect(/status of 404/);
+  const other = await who.page();
+  await openSession(other, at, made.id);
+  await press('Delete');
+  await other.getByText('This session is not here').waitFor();
+  await row(other, made.id).waitFor({ state: 'detached' });
+  await page.getByTestId('notice').getByRole('button', { name: 'Undo' }).click();
+  await other.getByText('Thank you. Write a changelog line.').first().waitFor();
+  await connected(other);
+});
+
+test('a dialog is not closed by a press that began inside', async (t) => {
+  const { page, press } = await steering(t);
+  await press('Rename');
+  const field = page.getByRole('dialog').getByRole('textbox');
+  await field.fill('Words to select');
+  const { x, y, height } = await field.boundingBox();
+  await page.mouse.move(x + 40, y + height / 2);
+  await page.mouse.down();
+  await page.mouse.move(5, 5);
+  await page.mouse.up();
+  await drawn(page);
+  assert.equal(await field.inputValue(), 'Words to select');
+  await page.mouse.click(5, 5);
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
 });
 
 test('what is in the trash is found there, and taken out later', async (t) => {

@@ -54,6 +54,20 @@ test('what was said before comes back with the arrow keys', async (t) => {
   assert.equal(await box(page).inputValue(), '');
 });
 
+test('in words of several lines the arrow keys move among these first', async (t) => {
+  const { page } = await begun(t);
+  await settled(page);
+  await say(page, 'one\ntwo');
+  await settled(page);
+  await box(page).focus();
+  await page.keyboard.press('ArrowUp');
+  assert.equal(await box(page).inputValue(), 'one\ntwo');
+  await page.keyboard.press('ArrowUp');
+  assert.equal(await box(page).inputValue(), 'one\ntwo');
+  await page.keyboard.press('ArrowUp');
+  assert.equal(await box(page).inputValue(), 'Good morning.');
+});
+
 test('a line break is one with Shift, and what was begun is kept', async (t) => {
   const { at, page, id } = await begun(t);
   await settled(page);
@@ -97,6 +111,62 @@ test('a tool asks before it runs; allowed, it does', async (t) => {
   await settled(page);
   assert.equal(await question.count(), 0);
   assert.match(await calls(page).first().locator('summary').innerText(), /bash[\s\S]*done/);
+});
+
+/** What of a question is cut off: its lines beside the screen, or folded away. */
+const cutOff = (question) => question.evaluate((element) => [...element.querySelectorAll('pre')].filter((pre) => pre.scrollWidth > pre.clientWidth).length + element.querySelectorAll('.more').length);
+
+test('whoever is asked sees all that would run: every line, and every line to its end', async (t) => {
+  const script = `echo begun\necho ${'x'.repeat(3000)} ; touch beside\necho the last line`;
+  const { page } = await begun(t, {}, `[[bash:${script}]]`);
+  const question = page.getByTestId('question');
+  await question.waitFor();
+  assert.equal(await question.locator('pre').innerText(), script);
+  assert.equal(await cutOff(question), 0);
+  const [first, last] = await question.locator('pre').evaluate((pre) => {
+    const walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    const places = [];
+    for (const words of ['echo begun', 'touch beside']) {
+      walker.currentNode = pre;
+      while (walker.nextNode()) {
+        const from = walker.currentNode.data.indexOf(words.slice(5));
+        if (from < 0) continue;
+        range.setStart(walker.currentNode, from);
+        range.setEnd(walker.currentNode, from + 1);
+        const { left, right, top } = range.getBoundingClientRect();
+        const { left: from_, right: to } = pre.getBoundingClientRect();
+        places.push({ isBeside: left < from_ || right > to, top });
+        break;
+      }
+    }
+    return places;
+  });
+  assert.deepEqual([first.isBeside, last.isBeside], [false, false]);
+  assert.ok(last.top > first.top);
+});
+
+test('what would run is there to its end, however long it is', async (t) => {
+  const script = `${'echo one line of very many\n'.repeat(900)}touch the-end`;
+  const { page } = await begun(t, {}, `[[bash:${script}]]`);
+  const question = page.getByTestId('question');
+  await question.waitFor();
+  assert.equal(await question.locator('pre').innerText(), script);
+  assert.equal(await cutOff(question), 0);
+  assert.equal(await question.getByRole('button', { name: 'Allow' }).isEnabled(), true);
+});
+
+test('what is hidden as a secret is looked at before it may run', async (t) => {
+  const { at, page, id } = await begun(t, {}, '[[bash:echo -----BEGIN PRIVATE KEY----- ; touch proof ; echo out]]');
+  const question = page.getByTestId('question');
+  await question.waitFor();
+  assert.doesNotMatch(await question.innerText(), /touch proof/);
+  assert.equal(await question.getByRole('button', { name: 'Allow' }).isDisabled(), true);
+  await question.getByRole('button', { name: 'Show it', exact: true }).click();
+  assert.match(await question.locator('pre').innerText(), /touch proof/);
+  await question.getByRole('button', { name: 'Allow' }).click();
+  await page.getByText(/TOOL-DONE/).waitFor();
+  assert.equal(at.records(id).filter(({ type }) => type === 'tool_result').length, 1);
 });
 
 test('denied, it does not, and the model hears why', async (t) => {
@@ -160,8 +230,38 @@ test('what failed is told, and tried again by a button', async (t) => {
   assert.equal(await page.getByTestId('failed').count(), 0);
 });
 
+test('a failure is told once, and is over when something else was done', async (t) => {
+  const { at, page, id } = await begun(t);
+  await settled(page);
+  await at.maker.kill();
+  await say(page, 'Nobody will answer.');
+  await page.getByTestId('failed').waitFor();
+  const records = await at.recorded(id, 'the failure', (all) => all.some(({ type, state }) => type === 'turn' && state === 'failed'));
+  const { message } = records.find(({ type }) => type === 'error');
+  await until('it is told once', async () => (await page.getByTestId('records').innerText()).split(message.slice(0, 40)).length === 2);
+  // Back to before it, from elsewhere.
+  const answered = at.records(id).find(({ type }) => type === 'assistant');
+  await at.ask('POST', `/v1/sessions/${id}/rewind`, { to: answered.n });
+  await page.getByTestId('failed').waitFor({ state: 'detached' });
+  await page.getByTestId('retry').waitFor({ state: 'detached' });
+});
+
+test('every answer is told to whoever does not see it, also with the same words', async (t) => {
+  const { page } = await begun(t);
+  await settled(page);
+  const told = page.locator('p.unseen[role=status]');
+  await until('the first', async () => (await told.innerText()) === 'Answered.');
+  await told.evaluate((element) => {
+    globalThis.__told = [];
+    new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach((node) => globalThis.__told.push(node.textContent)))).observe(element, { childList: true, subtree: true });
+  });
+  await say(page, 'Again.');
+  await page.getByText('ECHO(3 messages): Again.').waitFor();
+  await until('the second', async () => (await page.evaluate(() => globalThis.__told)).includes('Answered.'));
+});
+
 test('prompts wait for their turn, and are answered in order', async (t) => {
-  const { at, page, id } = await begun(t, { pace: 15 }, 'first [[long:60]]');
+  const { at, page, id } = await begun(t, { pace: 200 }, 'first [[long:60]]');
   await growing(page).waitFor();
   await say(page, 'second');
   await pending(page).getByText('waits for its turn').waitFor();
@@ -173,8 +273,27 @@ test('prompts wait for their turn, and are answered in order', async (t) => {
   assert.deepEqual(await shown(page), at.said(id));
 });
 
+test('what waits in one tab is told of in the other', async (t) => {
+  const { at, who, page, id } = await begun(t, { pace: 30 }, 'first [[long:4000]]');
+  await growing(page).waitFor();
+  const other = await who.page();
+  await openSession(other, at, id);
+  await say(page, 'second');
+  await other.getByTestId('elsewhere').waitFor();
+  assert.equal(await page.getByTestId('elsewhere').count(), 0, 'here its words are seen');
+  // Whoever comes now is told as well.
+  const third = await who.page();
+  await openSession(third, at, id);
+  await third.getByTestId('elsewhere').waitFor();
+  await abort(third).click();
+  for (const tab of [page, other, third]) {
+    await tab.getByText(/ECHO\(\d+ messages\): second/).waitFor();
+    await tab.getByTestId('elsewhere').waitFor({ state: 'detached' });
+  }
+});
+
 test('two tabs on one session see the same, whoever speaks', async (t) => {
-  const { at, who, page, id } = await begun(t, { pace: 15 });
+  const { at, who, page, id } = await begun(t, { pace: 80 });
   await settled(page);
   const other = await who.page();
   await openSession(other, at, id);

@@ -7,7 +7,7 @@ import { person, stopped } from './lib/browser.mjs';
 import { branches } from './lib/fixtures/stories.mjs';
 import { scene } from './lib/scene.mjs';
 import { until } from './lib/until.mjs';
-import { box, openSession, record, say, settled, shown } from './lib/views.mjs';
+import { box, growing, openSession, record, say, settled, shown } from './lib/views.mjs';
 
 after(stopped);
 
@@ -65,6 +65,47 @@ test('a branch can be looked at without going there', async (t) => {
   assert.equal(at.records(made.id).length, before, 'looking changes nothing');
 });
 
+test('what can be done with a turn is in sight, and covers no turn', async (t) => {
+  const { page, tree, turn, made } = await drawn(t, { model: false });
+  for (const n of [made.at.asked, made.at.rewrite, made.at.second]) {
+    await turn(n).click();
+    const actions = await tree.getByRole('group', { name: `What to do with record ${n}` }).boundingBox();
+    assert.ok(actions.y + actions.height <= page.viewportSize().height);
+    for (const other of await tree.getByTestId('turn').all()) {
+      const place = await other.boundingBox();
+      assert.ok(place.y + place.height <= actions.y, 'a turn is covered');
+    }
+  }
+});
+
+test('who is refused a rewind stays where they are', async (t) => {
+  const made = branches();
+  const at = await scene(t, { transcripts: [made], model: false });
+  const page = await (await person(t, { expects: [/status of 409/] })).page();
+  await page.route('**/rewind', (route) => route.fulfill({ status: 409, json: { error: { code: 'busy', message: 'a turn is running' } } }));
+  await openSession(page, at, made.id, { panel: 'tree', at: made.at.failed });
+  await page.getByText('You are looking at another branch').waitFor();
+  await page.locator(`[data-testid=turn][data-n="${made.at.asked}"]`).click();
+  await page.getByRole('button', { name: 'Rewind to it' }).click();
+  await page.getByTestId('notice').getByText('a turn is running').waitFor();
+  assert.match(page.url(), new RegExp(`at=${made.at.failed}`));
+});
+
+test('an answer that comes at the head is not drawn beneath another branch', async (t) => {
+  const made = branches();
+  const at = await scene(t, { transcripts: [made], pace: 30 });
+  const who = await person(t);
+  const [page, other] = [await who.page(), await who.page()];
+  await openSession(page, at, made.id, { at: made.at.failed });
+  await openSession(other, at, made.id);
+  await say(other, '[[long:2000]]');
+  await growing(other).waitFor();
+  await page.getByText('An answer is coming').waitFor();
+  assert.equal(await growing(page).count(), 0);
+  await page.getByRole('link', { name: 'where it goes on', exact: true }).click();
+  await growing(page).waitFor();
+});
+
 test('rewinding goes on from there, and everything else is kept', async (t) => {
   const { at, page, turn, made } = await drawn(t);
   await turn(made.at.asked).click();
@@ -111,7 +152,6 @@ test('two branches stand side by side, from where they part', async (t) => {
   const { page, turn, made } = await drawn(t, { model: false });
   await turn(made.at.rewrite).click();
   await page.getByRole('button', { name: 'Compare…' }).click();
-  await turn(made.at.rewrite).click();
   await page.getByTestId('turn').last().click();
   await page.getByRole('button', { name: 'Compare with it' }).click();
   const sides = page.getByTestId('side');

@@ -118,6 +118,14 @@ test('usage over time by model and by agent: tokens and cost as the files have t
   const bars = () => page.getByTestId('chart').locator('rect').evaluateAll((all) => all.map((one) => one.textContent));
   const date = (ago) => new Date(Date.now() - ago * day).toISOString().slice(0, 10);
   assert.deepEqual((await bars()).sort(), [`${date(1)}, claude-opus-5: 1,100`, `${date(2)}, claude-opus-5: 550`, `${date(2)}, claude-sonnet-4-5: 3,300`].sort());
+  // A scale with round numbers, and the same as a table.
+  assert.deepEqual(await page.getByTestId('chart').locator('.grid').allInnerTexts(), ['4,000', '2,000']);
+  await page.getByTestId('days').locator('summary').click();
+  const days = page.getByTestId('days').getByRole('row');
+  await until('the table', async () => (await days.count()) === 3);
+  assert.deepEqual((await days.nth(2).innerText()).split('\t').map((cell) => cell.trim()), [date(2), '3,300', '550', '3,850']);
+  await page.getByTestId('days').locator('summary').click();
+  await page.getByText('Days are those of UTC.').waitFor();
   await figures.getByLabel('By').selectOption('agent');
   await until('by agent', async () => 'work' in (await rows()));
   assert.deepEqual((await rows()).work.slice(0, 5), ['1', '1', '0', '500', '50']);
@@ -133,6 +141,8 @@ test('a turn that was just had is in the usage', async (t) => {
   await say(page, 'Hello.');
   await settled(page);
   await page.getByText('ECHO(1 messages): Hello.').waitFor();
+  const id = await until('a session', () => at.sessions()[0]);
+  await at.recorded(id, 'the end', (all) => all.some(({ type, state }) => type === 'turn' && state === 'done'));
   await page.getByRole('button', { name: 'Usage' }).click();
   await page.getByTestId('chart').locator('rect').first().waitFor();
 });

@@ -1,15 +1,17 @@
-// What needs no browser: orders, places, secrets, and where a text is cut.
+// What needs no browser: orders, places, secrets, where a text is cut, and how a conversation goes.
 // @ts-nocheck: Node's own modules have no types here; what is tested has.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bars, layOut } from "../src/draw";
+import { given } from "../src/code";
+import { bars, layOut, roof } from "../src/draw";
 import { ago, bytes, duration, money } from "../src/format";
-import { pieces, target } from "../src/markdown";
+import { cut, pieces, target } from "../src/markdown";
 import { CLOSE, OPEN, hide, reveal, secrets } from "../src/mask";
-import { find, foldOf, order, part } from "../src/order";
+import { find, foldOf, order, part, seek } from "../src/order";
 import { said } from "../src/said";
 import { cutAt, language, visible } from "../src/text";
 import cases from "./secrets.json";
+import "./talk";
 
 const path = (more) => ({ at: null, head: null, last: null, ranges: [], compactions: [], damage: [], notes: [], ...more });
 const none = new Set();
@@ -66,6 +68,16 @@ test("a record is found among lines of compactions", () => {
   assert.equal(many[find(many, 77_777)], 77_777);
 });
 
+test("what was said before and next is found, or where it is not known", () => {
+  const items = [foldOf(3), 4, 5, 6, 7, 8];
+  const known = { 4: true, 5: false, 6: false, 8: true };
+  const is = (n) => known[n];
+  assert.deepEqual(seek(items, 3, -1, is), { index: 1, isKnown: true });
+  assert.deepEqual(seek(items, 3, 1, is), { index: 4, isKnown: false });
+  assert.deepEqual(seek(items, 4, 1, is), { index: 5, isKnown: true });
+  assert.equal(seek(items, 1, -1, is), null);
+});
+
 test("two ways part behind the last record that they share", () => {
   const sides = part(path({ ranges: [[1, 6]] }), path({ ranges: [[1, 3], [8, 9]] }));
   assert.deepEqual(sides, { shared: 3, left: [4, 5, 6], right: [8, 9] });
@@ -87,6 +99,22 @@ test("branches have lanes, and names stand where they lead", () => {
   assert.deepEqual(rows.map((row) => row.names.map((one) => one.kind).join()), ["", "checkpoint,compaction", "", "head"]);
 });
 
+test("a lane that ended is taken again, and no line is drawn through another", () => {
+  const turn = (n, parent) => ({ n, parent, ms: null, words: "", before: null, end: n, state: "done", errors: 0 });
+  const lanes = (turns) => layOut({ head: null, current: null, branches: [], labels: [], compactions: [], places: [], turns, more: false }).map((row) => row.lane);
+  // Each turn is tried twice: the second try goes on, and the first ends where it began.
+  const tries = Array.from({ length: 20 }, (_, at) => [turn(2 * at + 1, at === 0 ? null : 2 * at), turn(2 * at + 2, at === 0 ? null : 2 * at)]).flat();
+  assert.equal(Math.max(...lanes(tries)), 1);
+  // A branch from the first turn that begins last has a line along all the others.
+  assert.deepEqual(lanes([turn(1, null), turn(2, 1), turn(3, 1), turn(4, 2), turn(5, 1)]), [0, 0, 1, 0, 2]);
+  // One from a turn behind the end of another lane has that lane.
+  assert.deepEqual(lanes([turn(1, null), turn(2, 1), turn(3, 1), turn(4, 2), turn(5, 4), turn(6, 4)]), [0, 0, 1, 0, 0, 1]);
+});
+
+test("a scale ends with a round number", () => {
+  assert.deepEqual([0, 0.003, 1, 3, 4950, 90_500].map(roof), [1, 0.004, 1, 4, 5000, 100_000]);
+});
+
 test("bars add up, and small names are put together", () => {
   const row = (day, model, input) => ({ day, model, turns: 1, calls: 1, tools: 0, input, output: 0, cache_write: 0, cache_read: 0 });
   const rows = Array.from({ length: 10 }, (_, index) => row("2026-01-01", `m${index}`, 10 - index)).concat(row("2026-01-02", "m9", 5));
@@ -102,14 +130,42 @@ test("a text is cut where nothing reaches over, and loses nothing", () => {
   assert.deepEqual(pieces(""), []);
 });
 
-test("no cut goes through a secret", () => {
+test("secrets that reach over blank lines are hidden before a text is cut", () => {
+  const body = "lQOYBGa1B2cBCAC3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0";
+  const all = [
+    `-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\n\n${body}\n${body}\n-----END PGP PRIVATE KEY BLOCK-----`,
+    `-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123456789ABCDEF\n\n${body}\n\n${body}\n-----END RSA PRIVATE KEY-----`,
+    `Password:\n\n${body}`,
+  ];
+  for (const text of all) {
+    const { all: found, secrets: hidden } = cut(`Here it is:\n\n${text}\n\nThat is all.`);
+    assert.ok(found.length > 1, "it is cut");
+    assert.deepEqual(found.filter((piece) => piece.includes(body.slice(4, 20))), [], text);
+    assert.ok(reveal({ text: found.join(""), secrets: hidden }).includes(text), "and it can be shown");
+  }
+});
+
+test("a call is shown with its own line breaks, and with all that it is given", () => {
+  assert.deepEqual(given({ command: "ls\nrm x" }), [{ text: "ls\nrm x", language: "bash" }]);
+  assert.deepEqual(given({ path: "a", content: "one\ntwo", command: "x" }), [
+    { text: "one\ntwo", language: "", title: "content" },
+    { text: "x", language: "bash" },
+    { text: '{\n  "path": "a"\n}', language: "json" },
+  ]);
+  for (const odd of [null, undefined, 5, "text", [1], {}]) assert.equal(given(odd).length, 1);
+});
+
+test("no cut goes through a secret, or parts it from the words that tell it for one", () => {
   const secret = "token=abc123def456ghi789";
   const text = "x ".repeat(100) + secret + " y".repeat(100);
   for (let wanted = 190; wanted < 240; wanted++) {
     const end = cutAt(text, 0, wanted);
-    const inside = end > 206 && end < 224;
+    const inside = end > 200 && end < 224;
     assert.ok(!inside && end > 0, `${wanted} ${end}`);
   }
+  const key = `-----BEGIN PRIVATE KEY-----\n${"a1B2c3D4e5F6g7H8\n".repeat(2000)}-----END PRIVATE KEY-----`;
+  assert.equal(cutAt(`x ${key} y`, 0, 6000), 2);
+  assert.equal(cutAt(`${key} y`, 0, 6000), key.indexOf("-----END"));
   assert.equal(cutAt("sk-ant-aaaaaaaaaaaaaaaaaaaa rest of it", 0, 10), 27);
   assert.equal(cutAt(text, 0, 9999), text.length);
 });

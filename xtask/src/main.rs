@@ -22,6 +22,9 @@ mod web;
 
 type Result<T = ()> = std::result::Result<T, String>;
 
+/// How pip asks a registry that does not answer at once.
+const PATIENTLY: [&str; 4] = ["--retries", "10", "--timeout", "60"];
+
 const HELP: &str = "\
 cargo xtask COMMAND
 
@@ -78,46 +81,41 @@ fn workspace() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// The official client that the stand-in of AgentCore is tried with.
-fn boto3() -> Result {
-    let place = workspace().join("target/tools/boto3");
-    if place.join("boto3").exists() {
+/// Installs a package from PyPI beneath `target/tools`, whole or not at all.
+fn pip(name: &str, package: &str) -> Result {
+    let tools = workspace().join("target/tools");
+    let (place, half) = (tools.join(name), tools.join(format!("{name}.half")));
+    if place.exists() {
         return Ok(());
     }
     let has_pip = Command::new("python3").args(["-m", "pip", "--version"]).stdout(Stdio::null()).status();
     if !has_pip.is_ok_and(|status| status.success()) {
-        run(Command::new("apt-get").args(["install", "--yes", "python3-pip"]))?;
+        packages::apt(&["python3-pip"])?;
     }
-    run(Command::new("python3").args(["-m", "pip", "install", "--quiet", "--target"]).arg(place).arg("boto3==1.44.0"))
+    let mut install = Command::new("python3");
+    let quiet = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--upgrade"];
+    install.args(["-m", "pip", "install"]).args(quiet).args(PATIENTLY).arg("--target");
+    run(install.arg(&half).arg(package))?;
+    std::fs::rename(&half, &place).map_err(|error| format!("{}: {error}", place.display()))
 }
 
-/// Clients that others wrote, which the server is tried with. The versions are also what `crates/unforget-server/tests/it/clients.rs` installs.
-fn clients() -> Result {
-    for (name, package) in [("schemathesis", "schemathesis==4.32.5"), ("websockets", "websockets==17.4")] {
-        let tools = workspace().join("target/tools");
-        let (place, half) = (tools.join(name), tools.join(format!("{name}.half")));
-        if place.exists() {
-            continue;
-        }
-        let mut install = Command::new("python3");
-        let quiet = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--upgrade"];
-        install.args(["-m", "pip", "install"]).args(quiet).arg("--target");
-        run(install.arg(&half).arg(package))?;
-        std::fs::rename(&half, &place).map_err(|error| format!("{}: {error}", place.display()))?;
-    }
-    Ok(())
+/// What others wrote and the tests use: an implementation of S3, which they start themselves; the official client that the stand-in of AgentCore is tried with; and clients that the
+/// server is tried with, whose versions are also what `crates/unforget-server/tests/it/clients.rs` installs.
+fn tools() -> Result {
+    moto()?;
+    pip("boto3", "boto3==1.44.0")?;
+    pip("schemathesis", "schemathesis==4.32.5")?;
+    pip("websockets", "websockets==17.4")
 }
 
 fn test() -> Result {
     servers()?;
-    moto()?;
-    boto3()?;
-    clients()?;
+    tools()?;
     claude::install();
     packages::install();
     web::install();
-    // Stand-ins that programs of other languages start.
-    cargo(&["build", "--workspace", "--all-features", "--bins"])?;
+    // Stand-ins that programs of other languages start; with the tests, so that everything is built once and not with two sets of features.
+    cargo(&["build", "--workspace", "--all-features", "--bins", "--tests"])?;
     let counts = counted(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
     // Pulling the plug takes loop devices and root; where a machine has neither, the simulated power cuts have to do.
     match powerloss::possible() {
@@ -156,17 +154,7 @@ fn servers() -> Result {
 
 /// A real implementation of S3 for the tests, which start it themselves.
 fn moto() -> Result {
-    const PACKAGE: &str = "moto[s3,server]==5.2.5";
-    let tools = workspace().join("target/tools");
-    let (place, half) = (tools.join("moto"), tools.join("moto.half"));
-    if place.exists() {
-        return Ok(());
-    }
-    let mut install = Command::new("python3");
-    let quiet = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--upgrade"];
-    install.args(["-m", "pip", "install"]).args(quiet).arg("--target");
-    run(install.arg(&half).arg(PACKAGE))?;
-    std::fs::rename(&half, &place).map_err(|error| format!("{}: {error}", place.display()))
+    pip("moto", "moto[s3,server]==5.2.5")
 }
 
 /// The store first, then a turn on it, then remotes, which need servers. The second also starts the program, which a bench does not build by itself.
@@ -272,7 +260,8 @@ fn dependencies() -> Result {
     let deny = tools.join("bin/cargo-deny");
     if !deny.exists() {
         let root = tools.display().to_string();
-        cargo(&["install", "cargo-deny", "--version", VERSION, "--locked", "--root", &root])?;
+        // It reads some files: building it fast is worth more than a fast one.
+        cargo(&["install", "cargo-deny", "--version", VERSION, "--locked", "--debug", "--root", &root])?;
     }
     run(Command::new(deny).args(["--all-features", "check", "bans", "licenses", "sources"]).current_dir(workspace()))?;
     let tree = Command::new("cargo")

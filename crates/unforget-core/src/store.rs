@@ -183,6 +183,11 @@ impl Store {
         }
     }
 
+    /// The current session of a key, which is not opened: reading is possible while somebody writes.
+    pub fn current(&self, key: &Key) -> Result<Option<Entry>> {
+        Ok(find::current(&self.about(key)?, key).cloned())
+    }
+
     /// What has to be known to find a key's session: those of the key, and those of which nobody knows whose they are.
     fn about(&self, key: &Key) -> Result<Listing> {
         let Some(index) = &self.index else { return self.list() };

@@ -119,6 +119,15 @@ impl App {
         }
     }
 
+    /// Sees whether a prompt could be taken at all: no session is begun for one that could not.
+    pub(crate) fn check(&self, prompt: &str) -> Result<()> {
+        self.limits().check_prompt(prompt)?;
+        match self.hub.shared().is_stopping() {
+            true => Err(Problem::new(Code::Unavailable, "the server is about to stop; send it again")),
+            false => Ok(()),
+        }
+    }
+
     async fn begin(&self, realm: &Arc<Realm>, agent: &str) -> Result<SessionId> {
         let peer = uuid::Uuid::now_v7().to_string();
         let key = Key::new(agent, CHANNEL, None, &peer).map_err(unforget_core::Error::from)?;

@@ -10,34 +10,30 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash as _, Hasher as _};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
-use unforget_core::record::Draft;
 use unforget_core::stamp::{SessionId, SharedSource};
 use unforget_core::store::Store;
-use unforget_remote::lease::{self, Acquired, Lease};
-use unforget_remote::sync::{self, Bookmarks, Link, Local as _, Native, Outbox, Pointer};
+use unforget_remote::lease::{self, Acquired};
+use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
 use unforget_remote::{Error, Remote, Stream};
 
 use crate::actor::ActorId;
 use crate::entries;
 use crate::error::{Code, Problem, Result};
-use crate::live::Live;
 use crate::realm::{Name, Realm};
 
+mod hold;
 mod others;
+mod parcel;
 #[cfg(test)]
 mod tests;
 
-/// How often it is tried to be the last who wrote.
-const ATTEMPTS: usize = 5;
+pub(crate) use hold::Hold;
+use parcel::{Fetching, Parcel};
 
 /// The other servers, as far as one has to know of them.
 pub struct Fleet {
@@ -59,9 +55,6 @@ pub struct Fleet {
     refreshed: Mutex<HashMap<ActorId, Instant>>,
     fetching: Fetching,
 }
-
-/// One at a time fetches a session, because there is one file for what is on its way; sessions share a few locks.
-type Fetching = Arc<[tokio::sync::Mutex<()>; 64]>;
 
 /// What a fleet is made of.
 pub struct Settings {
@@ -106,6 +99,17 @@ impl fmt::Debug for Fleet {
 pub(crate) enum Taken {
     Held(Arc<Hold>),
     Elsewhere(String),
+}
+
+/// Who has a session: a server says where it is reached, a program only what it is called.
+fn elsewhere(holder: &str) -> Result<Taken> {
+    let address = holder.split('#').next().unwrap_or_default();
+    match address.contains("://") {
+        true => Ok(Taken::Elsewhere(address.to_owned())),
+        false => {
+            Err(Problem::new(Code::Busy, format!("`{address}` is writing this session; try again when it has ended")))
+        }
+    }
 }
 
 impl Fleet {
@@ -177,33 +181,21 @@ impl Fleet {
         if let Some(claim) = before.as_ref().filter(|claim| claim.until_ms > now_ms)
             && claim.holder != self.holder()
         {
-            let address = claim.holder.split('#').next().unwrap_or_default();
             if !self.is_own(&claim.holder) {
-                return Ok(Taken::Elsewhere(address.to_owned()));
+                return elsewhere(&claim.holder);
             }
             now_ms = claim.until_ms.saturating_add(1);
         }
         let acquired = lease::acquire(self.remote.as_ref(), &parcel.stream, &self.holder(), now_ms, self.lease).await?;
         let held = match acquired {
             Acquired::Held(held) => held,
-            Acquired::Taken { holder, .. } => {
-                let address = holder.split('#').next().unwrap_or_default();
-                return Ok(Taken::Elsewhere(address.to_owned()));
-            }
+            Acquired::Taken { holder, .. } => return elsewhere(&holder),
         };
-        let was_left = before.is_some_and(|claim| claim.until_ms > 0 && claim.holder != self.holder());
-        let hold = Arc::new(Hold {
-            parcel,
-            was_left,
-            lease: tokio::sync::Mutex::new(Some(held)),
-            sending: tokio::sync::Mutex::new(()),
-            over: CancellationToken::new(),
-            is_hurried: Mutex::new(false),
-            runtime: Handle::current(),
-            every: self.lease / 4,
-        });
+        // Also from this very server, if it could not do all that there was to do: the record that keeps a zombie out does no harm twice.
+        let was_left = before.is_some_and(|claim| claim.until_ms > 0);
+        let hold = Arc::new(Hold::new(parcel, held, was_left, self.lease / 4));
         if self.was_there(realm, name)?
-            && matches!(self.remote.frontier(&hold.parcel.stream).await, Err(Error::NotFound { .. }))
+            && matches!(self.remote.frontier(&hold.parcel().stream).await, Err(Error::NotFound { .. }))
         {
             hold.give_back().await;
             self.follow_deletion(realm, name)?;
@@ -288,7 +280,12 @@ impl Fleet {
             }
             let parcel = self.parcel(realm, &name)?;
             let sent = match parcel.send().await {
-                Err(Error::Diverged { .. }) if !is_live(&name.id) => parcel.resolve().await,
+                Err(Error::Diverged { .. }) if !is_live(&name.id) => match self.is_served(&parcel.stream).await {
+                    // Whoever serves it now is not disturbed; it is put together when that one has let go.
+                    Ok(true) => continue,
+                    Ok(false) => parcel.resolve().await,
+                    Err(error) => Err(error),
+                },
                 sent => sent,
             };
             if let Err(error) = sent {
@@ -296,6 +293,12 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+
+    /// Whether another server, or a program, holds the right to write a session now.
+    async fn is_served(&self, stream: &Stream) -> Result<bool, Error> {
+        let claim = lease::look(self.remote.as_ref(), stream).await?;
+        Ok(claim.is_some_and(|claim| claim.until_ms > self.source.now_ms() && !self.is_own(&claim.holder)))
     }
 
     /// Has a session here that others wrote, to be read; who writes it here needs nothing.
@@ -324,224 +327,5 @@ impl Fleet {
     /// Whether something is not there yet.
     pub(crate) fn is_behind(&self, store: &Store) -> bool {
         Outbox::new(store.medium().clone(), &self.known_as).list().is_ok_and(|waiting| !waiting.is_empty())
-    }
-}
-
-/// A session, as it is sent.
-struct Parcel {
-    remote: Arc<dyn Remote>,
-    local: Native,
-    stream: Stream,
-    bookmarks: Bookmarks,
-    outbox: Outbox,
-    /// What says that something was not sent.
-    mark: PathBuf,
-    source: SharedSource,
-    fetching: Fetching,
-}
-
-impl Parcel {
-    fn link(&self) -> Link<'_> {
-        Link { local: &self.local, remote: self.remote.as_ref(), stream: &self.stream, bookmarks: &self.bookmarks }
-    }
-
-    /// Whether there is a transcript here; one of another program has none before its first word.
-    fn is_here(&self) -> bool {
-        self.local.medium().stat(&self.local.path()).is_ok()
-    }
-
-    /// Whether something may not have been sent.
-    fn is_marked(&self) -> bool {
-        self.local.medium().stat(&self.mark).is_ok()
-    }
-
-    async fn send(&self) -> Result<(), Error> {
-        sync::save(&self.link(), &self.outbox, self.source.now_ms(), &mut |_| {}).await.map(drop)
-    }
-
-    /// Whoever fetches waits for this.
-    fn turn(&self) -> &tokio::sync::Mutex<()> {
-        let mut hasher = std::hash::DefaultHasher::new();
-        self.stream.to_string().hash(&mut hasher);
-        let at = usize::try_from(hasher.finish() % self.fetching.len() as u64).unwrap_or_default();
-        &self.fetching[at]
-    }
-
-    /// Has what is there here.
-    async fn pull(&self) -> Result<(), Error> {
-        let _turn = self.turn().lock().await;
-        sync::pull(&self.link(), &mut |_| {}).await.map(drop)
-    }
-
-    /// Brings together what went on here and there. Lines of another program name their parents, so those of both are one session, one behind the
-    /// other; of a session of our own, what does not fit becomes a fork.
-    async fn resolve(&self) -> Result<(), Error> {
-        if !self.local.dir().has_sides() {
-            return self.fork().await;
-        }
-        self.rebase().await?;
-        // What belongs to it besides its transcript was not fetched as long as that went two ways.
-        self.pull().await?;
-        self.send().await
-    }
-
-    /// Follows the remote, and says again what was only said here.
-    async fn rebase(&self) -> Result<(), Error> {
-        let _turn = self.turn().lock().await;
-        sync::resolve_by_rebase(&self.link(), &self.outbox, self.source.now_ms(), &mut |_| {}).await.map(drop)
-    }
-
-    /// Keeps what is only here and does not fit as a session of its own, and follows the remote.
-    async fn fork(&self) -> Result<(), Error> {
-        let _turn = self.turn().lock().await;
-        let forked = sync::resolve_by_fork(&self.link(), &self.outbox, self.source.now_ms(), &mut |_| {}).await?;
-        if let Some(forked) = forked {
-            let (fork, at) = (&forked.branch, forked.at);
-            tracing::warn!(session = %self.local.id(), %fork, at, "what was not sent in time is kept as a fork");
-        }
-        Ok(())
-    }
-}
-
-/// The right to write a session, as long as it is kept up.
-pub(crate) struct Hold {
-    parcel: Parcel,
-    /// Whether it was taken from a server that did not give it back: one that died, or sleeps.
-    was_left: bool,
-    lease: tokio::sync::Mutex<Option<Lease>>,
-    sending: tokio::sync::Mutex<()>,
-    over: CancellationToken,
-    /// Whether something is about to be sent.
-    is_hurried: Mutex<bool>,
-    runtime: Handle,
-    every: Duration,
-}
-
-impl Hold {
-    /// Has what is there here, and keeps what is only here.
-    async fn catch_up(&self, realm: &Arc<Realm>, name: &Name) -> Result<()> {
-        match self.parcel.pull().await {
-            Ok(()) => {}
-            Err(Error::NotFound { .. }) if self.parcel.is_here() || name.dir.has_sides() => {}
-            Err(Error::Diverged { .. }) => self.parcel.resolve().await?,
-            Err(error) => return Err(error.into()),
-        }
-        if self.was_left && self.parcel.is_here() && !name.dir.has_sides() {
-            let epoch = self.lease.lock().await.as_ref().map_or(0, Lease::epoch);
-            let mut session = realm.store().open(&realm.entry(&name.id)?)?;
-            session.append(&[Draft::new("served").raw("epoch", &epoch.to_string())])?;
-            if let Err(error) = session.close() {
-                tracing::debug!(%error, "the index was not told");
-            }
-            self.insist().await?;
-        }
-        Ok(())
-    }
-
-    /// Sends that the session is served here now; what a zombie was quick enough to send is before it.
-    async fn insist(&self) -> Result<()> {
-        for _ in 0..ATTEMPTS {
-            match self.parcel.send().await {
-                Err(Error::Diverged { .. }) => self.parcel.rebase().await?,
-                sent => return Ok(sent?),
-            }
-        }
-        Err(Problem::new(Code::Unavailable, "other servers keep writing this session; try again"))
-    }
-
-    /// Whether it was taken from a server that did not give it back.
-    pub(crate) fn was_left(&self) -> bool {
-        self.was_left
-    }
-
-    /// Keeps the lease up until it is given back or lost; a session that is lost is over.
-    pub(crate) fn guard(self: &Arc<Self>, live: &Arc<Live>, runtime: &Handle) {
-        let (hold, live) = (self.clone(), Arc::downgrade(live));
-        runtime.spawn(async move {
-            loop {
-                tokio::select! {
-                    () = hold.over.cancelled() => return,
-                    () = tokio::time::sleep(hold.every) => {}
-                }
-                let Some(live) = live.upgrade() else { return };
-                if let Err(problem) = hold.renew().await {
-                    live.end(problem);
-                    return;
-                }
-            }
-        });
-    }
-
-    /// Says that the session is still served here; an error if another server has taken it.
-    async fn renew(&self) -> Result<()> {
-        let mut held = self.lease.lock().await;
-        let Some(lease) = held.as_mut() else { return Ok(()) };
-        match lease.renew(self.parcel.remote.as_ref(), self.parcel.source.now_ms()).await {
-            Ok(()) => Ok(()),
-            Err(Error::Conflict { .. }) => {
-                *held = None;
-                Err(Problem::new(Code::Moved, "another server took this session over; attach again"))
-            }
-            Err(error) => {
-                // The remote is away: what is written meanwhile is refused later if somebody else was faster.
-                tracing::warn!(%error, "the lease was not kept up");
-                Ok(())
-            }
-        }
-    }
-
-    /// Sends what was written.
-    pub(crate) async fn push(&self) -> Result<()> {
-        let _sending = self.sending.lock().await;
-        match self.parcel.send().await {
-            Ok(()) => Ok(()),
-            Err(Error::Conflict { .. } | Error::Diverged { .. }) => {
-                Err(Problem::new(Code::Moved, "another server took this session over; attach again"))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Sends what was written soon, beside what goes on.
-    pub(crate) fn hurry(self: &Arc<Self>) {
-        if std::mem::replace(&mut *self.is_hurried.lock().unwrap_or_else(PoisonError::into_inner), true) {
-            return;
-        }
-        let hold = self.clone();
-        self.runtime.spawn(async move {
-            let _sending = hold.sending.lock().await;
-            *hold.is_hurried.lock().unwrap_or_else(PoisonError::into_inner) = false;
-            if let Err(error) = hold.parcel.send().await {
-                tracing::debug!(%error, "not sent yet");
-            }
-        });
-    }
-
-    /// Gives the lease back; not if something was not sent: who takes over from somebody who gave it back believes that everything is there.
-    ///
-    /// Whether something was not sent is seen by sending: lines may have come behind the last turn (another program writes some at its end), or before
-    /// anybody could mark them.
-    pub(crate) async fn release(&self) {
-        self.over.cancel();
-        if self.lease.lock().await.is_none() {
-            return;
-        }
-        if self.parcel.is_here()
-            && let Err(problem) = self.push().await
-        {
-            tracing::warn!(%problem, session = %self.parcel.local.id(), "let go without having sent everything");
-            return;
-        }
-        self.give_back().await;
-    }
-
-    /// Gives the lease back, whatever is here.
-    async fn give_back(&self) {
-        self.over.cancel();
-        let Some(lease) = self.lease.lock().await.take() else { return };
-        if let Err(error) = lease.release(self.parcel.remote.as_ref()).await {
-            // It ends by itself.
-            tracing::debug!(%error, "the lease was not given back");
-        }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash as _, Hasher as _};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -15,112 +14,26 @@ use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::SessionId;
 
-use crate::activity::{Activity, Busy};
+use crate::activity::Busy;
 use crate::actor::ActorId;
 use crate::agent::Agents;
 use crate::entries::Entries;
 use crate::error::{Code, Problem, Result};
-use crate::fleet::{Fleet, Taken};
+use crate::fleet::Taken;
 use crate::forward;
-use crate::ledger::{Accepted, Ledger};
-use crate::limits::Limits;
+use crate::ledger::Accepted;
 use crate::live::{self, After, Live, Recovered, Viewer};
-use crate::metrics::Metrics;
 use crate::realm::{Name, Realm, Realms};
+
+mod shared;
+
+pub use shared::Shared;
 
 /// How often a session is looked for again that was let go at that very moment.
 const ATTEMPTS: usize = 5;
 
 /// How long it is waited for a session to be let go.
 const LETTING_GO: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// What all live sessions share.
-#[derive(Debug)]
-pub struct Shared {
-    /// The bounds.
-    pub limits: Limits,
-    /// The prompts that were accepted.
-    pub ledger: Ledger,
-    /// Tools that run unasked.
-    pub allowed: Vec<String>,
-    /// The numbers.
-    pub metrics: Metrics,
-    /// Whether something is in hand.
-    pub activity: Arc<Activity>,
-    /// The other servers, if there are any.
-    pub fleet: Option<Arc<Fleet>>,
-    stopping: AtomicBool,
-    in_hand: Mutex<HashMap<ActorId, usize>>,
-    /// Prompts that were accepted here and could not be run here.
-    stranded: Mutex<Vec<Accepted>>,
-}
-
-impl Shared {
-    /// What is shared, to begin with.
-    pub fn new(
-        limits: Limits,
-        ledger: Ledger,
-        allowed: Vec<String>,
-        activity: Arc<Activity>,
-        fleet: Option<Arc<Fleet>>,
-    ) -> Self {
-        Self {
-            limits,
-            ledger,
-            allowed,
-            metrics: Metrics::default(),
-            activity,
-            fleet,
-            stopping: AtomicBool::new(false),
-            in_hand: Mutex::default(),
-            stranded: Mutex::default(),
-        }
-    }
-
-    /// Whether nothing is begun any more.
-    pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-
-    /// Whether a turn counts as saved only when other servers can read it.
-    pub fn needs_remote(&self) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.is_awaited())
-    }
-
-    /// Counts a prompt of an actor, unless there are too many.
-    pub(crate) fn admit(&self, actor: &ActorId) -> Result<()> {
-        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = in_hand.entry(actor.clone()).or_default();
-        if *count >= self.limits.prompts_per_actor {
-            return Err(Problem::new(Code::TooMany, format!("{count} of your prompts are not answered yet; wait")));
-        }
-        *count += 1;
-        Ok(())
-    }
-
-    /// A prompt of an actor is out of hand.
-    pub(crate) fn discharge(&self, actor: &ActorId) {
-        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = in_hand.get_mut(actor) {
-            *count -= 1;
-            if *count == 0 {
-                in_hand.remove(actor);
-            }
-        }
-    }
-
-    /// A session has more lines than before: those that others may read are sent.
-    pub(crate) fn wrote(&self, live: &Live) {
-        if let Some(hold) = live.held() {
-            hold.hurry();
-        }
-    }
-
-    /// Keeps prompts that could not be run here for later.
-    pub(crate) fn strand(&self, prompts: Vec<Accepted>) {
-        self.stranded.lock().unwrap_or_else(PoisonError::into_inner).extend(prompts);
-    }
-}
 
 /// Where a session is served.
 #[derive(Debug, Clone)]
@@ -311,8 +224,9 @@ impl Hub {
             }
             return Err(problem.into());
         }
-        if live.held().is_some_and(|hold| hold.was_left()) {
+        if let Some(hold) = live.held().filter(|hold| hold.was_left()) {
             live.take_up();
+            hold.taken_over();
         }
         self.start(&live);
         Ok(live)
@@ -395,7 +309,16 @@ impl Hub {
             let name = agent.begin(&realm, &key, label.as_deref()).await?;
             match fleet {
                 // Another server may have begun one meanwhile, which is the key's then.
-                Some(fleet) => fleet.begun(&realm, &name, &key).await,
+                Some(fleet) => match fleet.begun(&realm, &name, &key).await {
+                    Err(problem) => {
+                        // Whoever tries again gets another one: nothing was said in this one.
+                        if let Some(entry) = realm.store().entry(&name.id)? {
+                            realm.store().delete(&entry)?;
+                        }
+                        Err(problem)
+                    }
+                    begun => begun,
+                },
                 None => Ok(name.id),
             }
         });
@@ -426,8 +349,7 @@ impl Hub {
     /// Looks whether something is not where it belongs: lines of those who are served now that were not sent, prompts that wait for somebody to run
     /// them, or what SDKs keep. As long as there is, the server has something in hand.
     pub(crate) async fn look_for_unsaved(&self, entries: &Entries) {
-        let is_waiting =
-            entries.is_behind() || !self.shared.stranded.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let is_waiting = entries.is_behind() || self.shared.has_stranded();
         let is_behind = match &self.shared.fleet {
             Some(fleet) if !is_waiting => {
                 let (fleet, realms) = (fleet.clone(), self.realms.in_use());
@@ -489,9 +411,15 @@ impl Hub {
         }
     }
 
-    /// Runs what was accepted before a restart, or tells of it. What another server has is tried again later.
+    /// Runs what was accepted before a restart, or tells of it. What another server has is tried again later, and so is what was accepted behind it.
     pub async fn recover(self: &Arc<Self>, accepted: Vec<Accepted>) {
+        let mut waiting: HashSet<(ActorId, SessionId)> = HashSet::new();
         for accepted in accepted {
+            let session = (accepted.actor.clone(), accepted.session.id.clone());
+            if waiting.contains(&session) {
+                self.shared.strand(vec![accepted]);
+                continue;
+            }
             self.shared.metrics.recovered.inc();
             let realm = self.realm(&accepted.actor);
             let recovered = match self.find(&realm, &accepted.session.id).await {
@@ -509,13 +437,17 @@ impl Hub {
                     tracing::warn!(session = %accepted.session.id, "the turn of an accepted prompt had begun");
                     self.shared.ledger.end(&accepted.id);
                 }
-                Ok(Recovered::Later) => self.shared.strand(vec![accepted]),
+                Ok(Recovered::Later) => {
+                    waiting.insert(session);
+                    self.shared.strand(vec![accepted]);
+                }
                 Err(problem) if problem.code == Code::NotFound => {
                     tracing::warn!(session = %accepted.session.id, "the session of an accepted prompt is gone");
                     self.shared.ledger.end(&accepted.id);
                 }
                 Err(problem) => {
                     tracing::warn!(session = %accepted.session.id, %problem, "an accepted prompt waits");
+                    waiting.insert(session);
                     self.shared.strand(vec![accepted]);
                 }
             }
@@ -548,17 +480,9 @@ impl Hub {
         }
     }
 
-    /// Takes the prompts that wait for somebody to run them in hand.
-    pub(crate) fn stranded(&self) -> (Vec<Accepted>, Option<Busy>) {
-        let mut stranded = self.shared.stranded.lock().unwrap_or_else(PoisonError::into_inner);
-        // There is no moment at which they are nowhere.
-        let busy = (!stranded.is_empty()).then(|| self.shared.activity.begin());
-        (std::mem::take(&mut *stranded), busy)
-    }
-
     /// Begins nothing any more. Turns that run have half of the time to end, and are interrupted then; everything is let go.
     pub async fn stop(&self, patience: std::time::Duration) {
-        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.stop();
         let all = self.all();
         let half = patience / 2;
         let quiet = async {
@@ -613,33 +537,4 @@ pub enum Watching {
     Here(Value, Box<Viewer>),
     /// Elsewhere, at this address.
     There(String),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn s13_a_lock_that_a_panic_left_behind_is_used_on() {
-        let home = tempfile::tempdir().unwrap();
-        let activity = Arc::new(Activity::new(Arc::new(unforget_core::stamp::System)));
-        let (ledger, _) = Ledger::open(home.path()).unwrap();
-        let limits = Limits { prompts_per_actor: 1, ..Limits::default() };
-        let shared = Arc::new(Shared::new(limits, ledger, Vec::new(), activity.clone(), None));
-        let ada = ActorId::verified("ada").unwrap();
-        shared.admit(&ada).unwrap();
-        let left = shared.clone();
-        let fell = std::thread::spawn(move || {
-            let _in_hand = left.in_hand.lock().unwrap();
-            let _stranded = left.stranded.lock().unwrap();
-            let _registry = left.metrics.text();
-            panic!("as it was told");
-        });
-        assert!(fell.join().is_err());
-        assert!(shared.in_hand.is_poisoned() && shared.stranded.is_poisoned());
-        assert_eq!(shared.admit(&ada).unwrap_err().code, Code::TooMany, "what was counted is still counted");
-        shared.discharge(&ada);
-        shared.admit(&ada).unwrap();
-        shared.strand(Vec::new());
-    }
 }

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::error::{Code, Problem};
+
 /// The longest frame that AgentCore Runtime lets through, which is also the longest that is sent.
 pub const FRAME_OUT: usize = 64 * 1024;
 
@@ -53,7 +55,7 @@ pub struct Limits {
     pub question: Duration,
     /// How long a shutdown may take.
     pub shutdown: Duration,
-    /// Wrong tokens from one address in a minute before it is left unheard.
+    /// Wrong tokens from one address in a minute before only a right one from there is heard.
     pub wrong_tokens: u32,
 }
 
@@ -94,6 +96,18 @@ impl Limits {
 }
 
 impl Limits {
+    /// Sees whether words may be a prompt.
+    pub fn check_prompt(&self, text: &str) -> crate::error::Result<()> {
+        if text.trim().is_empty() {
+            return Err(Problem::invalid("the prompt is empty"));
+        }
+        if text.len() > self.prompt {
+            let most = self.prompt;
+            return Err(Problem::new(Code::TooLarge, format!("the prompt has more than {most} bytes")));
+        }
+        Ok(())
+    }
+
     /// All bounds, as [`set`](Self::set) takes them: numbers, and times in seconds.
     pub fn list(&self) -> Vec<(&'static str, u64)> {
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

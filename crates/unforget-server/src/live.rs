@@ -80,6 +80,8 @@ struct State {
     /// What is being done.
     turn: Option<Running>,
     seen: Seen,
+    /// What says whether the words of a prompt are safe, until its turn has ended; with what the ledger calls it.
+    saving: HashMap<ClientId, (String, prompts::Safe)>,
     questions: HashMap<String, (Arc<Called>, oneshot::Sender<Answer>)>,
     /// The last turn, if it never came to its end.
     interrupted: Option<Interrupted>,
@@ -88,6 +90,15 @@ struct State {
     over: Option<Problem>,
     /// What says that no other server writes it, if there are others.
     hold: Option<Arc<Hold>>,
+}
+
+impl State {
+    /// A prompt has come to its end, or was not taken. One that was sent under the same name since is another one.
+    fn settle(&mut self, client_id: &ClientId, id: &str) {
+        if self.saving.get(client_id).is_some_and(|(of, _)| of == id) {
+            self.saving.remove(client_id);
+        }
+    }
 }
 
 /// Something to do, one at a time.
@@ -129,11 +140,13 @@ struct Running {
     tools: Vec<Arc<Called>>,
     /// Whether it is a turn, and not a compaction.
     is_turn: bool,
+    /// Whether its words are in the transcript.
+    is_said: bool,
 }
 
 impl Running {
     fn new(client_id: Option<ClientId>, ledger: Option<String>, abort: CancellationToken) -> Self {
-        Self { client_id, ledger, abort, partial: Vec::new(), tools: Vec::new(), is_turn: true }
+        Self { client_id, ledger, abort, partial: Vec::new(), tools: Vec::new(), is_turn: true, is_said: false }
     }
 }
 
@@ -378,6 +391,9 @@ impl Live {
         if let Some(problem) = &state.over {
             return Err(problem.clone());
         }
+        if self.shared.is_stopping() {
+            return Err(Problem::new(Code::Unavailable, "the server is about to stop; try again"));
+        }
         if state.turn.is_some() || !state.queue.is_empty() {
             return Err(busy());
         }
@@ -477,51 +493,4 @@ fn busy() -> Problem {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use unforget_agent::model::offline::Offline;
-    use unforget_agent::settings::Settings;
-    use unforget_agent::tools::Toolbox;
-    use unforget_core::key::Key;
-    use unforget_core::record::Draft;
-    use unforget_core::stamp::System;
-
-    use super::*;
-    use crate::activity::Activity;
-    use crate::actor::ActorId;
-    use crate::agent::Native;
-    use crate::ledger::Ledger;
-    use crate::limits::Limits;
-    use crate::realm::Realms;
-
-    #[tokio::test]
-    async fn whoever_attaches_gets_a_record_or_its_pieces_and_never_both() {
-        let home = tempfile::tempdir().unwrap();
-        let (source, root) = (Arc::new(System), home.path().to_path_buf());
-        let (ledger, _) = Ledger::open(&root).unwrap();
-        let activity = Arc::new(Activity::new(source.clone()));
-        let shared = Arc::new(Shared::new(Limits::default(), ledger, Vec::new(), activity, None));
-        let agent = Arc::new(Native {
-            name: "main".to_owned(),
-            model: Arc::new(Offline::new(100_000)),
-            settings: Arc::new(Settings::default()),
-            tools: Arc::new(|_, _| Ok(Toolbox::new(Vec::new()))),
-        });
-        let realm = Realms::new(root, source).of(&ActorId::verified("ada").unwrap());
-        let name = agent.begin(&realm, &Key::new("main", "web", None, "a").unwrap(), None).await.unwrap();
-        let live = Live::new(name.clone(), realm.clone(), agent, shared);
-        live.load().unwrap();
-        let mut turn = Running::new(None, None, CancellationToken::new());
-        turn.partial.push(Partial { block: 0, kind: Kind::Text, text: "half an ans".to_owned() });
-        live.lock().turn = Some(turn);
-        let deltas = || live.snapshot(&live.lock()).iter().filter(|event| matches!(event, Event::Delta { .. })).count();
-        live.publish().unwrap();
-        assert_eq!(deltas(), 1, "nothing was written yet");
-        let mut session = realm.store().open(&realm.entry(&name.id).unwrap()).unwrap();
-        session.append(&[Draft::user("half an answer")]).unwrap();
-        assert_eq!(deltas(), 1, "it cannot be read yet");
-        live.publish().unwrap();
-        assert_eq!(deltas(), 0);
-    }
-}
+mod tests;

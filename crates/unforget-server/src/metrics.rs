@@ -91,7 +91,7 @@ impl Default for Metrics {
             registry.register("session_failures", "Session tasks that did not end well", metrics.panics.clone());
             registry.register(
                 "recovered_prompts",
-                "Prompts that a restart found accepted and not ended",
+                "Attempts to run prompts that were accepted before and had not begun, after a restart or elsewhere",
                 metrics.recovered.clone(),
             );
         }

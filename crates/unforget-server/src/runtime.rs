@@ -113,6 +113,7 @@ async fn answer(
         let accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         accepts.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/event-stream"))
     });
+    app.check(&spoken.text)?;
     let id = app.session(realm, &spoken.wanted, caller.runtime_session.as_ref()).await?;
     let (attached, viewer) = match app.hub.attach(realm, &id, After::End).await? {
         Watching::Here(attached, viewer) => (attached, viewer),

@@ -269,7 +269,7 @@ pub(crate) struct Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("actor", &self.counted.1.1).finish_non_exhaustive()
+        f.debug_struct("Connection").field("address", &self.counted.1.1).finish_non_exhaustive()
     }
 }
 
@@ -301,7 +301,7 @@ async fn chores(app: Arc<App>, waiting: Vec<Accepted>, over: CancellationToken) 
             () = over.cancelled() => return,
             () = tokio::time::sleep(AGAIN) => {}
         }
-        let (stranded, busy) = app.hub.stranded();
+        let (stranded, busy) = app.hub.shared().take_stranded();
         app.hub.recover(stranded).await;
         app.hub.send_left(false).await;
         app.entries.tend().await;

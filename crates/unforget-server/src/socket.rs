@@ -199,9 +199,21 @@ impl Connection {
             };
             match flow {
                 Flow::On => {}
+                Flow::Elsewhere(address, first) => return self.leave_for(address, first).await,
+                end @ Flow::End(_) => return end,
+            }
+        }
+    }
+
+    /// Goes on elsewhere, once what was sent here before has been answered: nobody there knows of it.
+    async fn leave_for(&mut self, address: String, first: String) -> Flow {
+        while let Some((live, client_id, taken)) = self.asking.next().await {
+            match self.taken(&live, &client_id, taken).await {
+                Flow::On => {}
                 other => return other,
             }
         }
+        Flow::Elsewhere(address, first)
     }
 
     /// Sends a message; a client that does not read is dropped.
@@ -218,11 +230,10 @@ impl Connection {
     async fn hear(&mut self, text: String) -> Flow {
         let depth = self.app.limits().depth;
         let (outcome, client_id) = match message::read(&text, depth) {
-            Ok(Said::Prompt(spoken)) => {
-                let client_id = spoken.client_id.clone();
-                (self.prompt(spoken, text).await, client_id)
+            Ok(said) => {
+                let client_id = if let Said::Prompt(spoken) = &said { spoken.client_id.clone() } else { None };
+                (self.obey(said, text).await, client_id)
             }
-            Ok(said) => (self.obey(said, text).await, None),
             Err(problem) => (Err(problem), None),
         };
         match outcome {
@@ -249,7 +260,7 @@ impl Connection {
                     None => Flow::On,
                 }
             }
-            Said::Prompt(_) => Flow::On,
+            Said::Prompt(spoken) => self.prompt(spoken, text).await?,
             Said::Abort(client_id) => {
                 let is_aborted = self.live()?.abort(client_id.as_ref());
                 self.say(json!({ "type": "aborting", "running": is_aborted }).to_string()).await
@@ -324,8 +335,11 @@ impl Connection {
             (Wanted::Id(id), Some(viewer)) => viewer.live().name().id == *id,
             _ => false,
         };
-        if !is_current && let Some(address) = self.attach(spoken.wanted.clone(), After::End).await? {
-            return Ok(Flow::Elsewhere(address, text));
+        if !is_current {
+            self.app.check(&spoken.text)?;
+            if let Some(address) = self.attach(spoken.wanted.clone(), After::End).await? {
+                return Ok(Flow::Elsewhere(address, text));
+            }
         }
         let live = self.live()?;
         let is_attended = !spoken.is_short;

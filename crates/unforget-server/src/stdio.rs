@@ -1,8 +1,8 @@
 //! The store over a pipe: a request a line in, an answer a line out (docs/store.md).
 //!
 //! Whoever started this process is its owner, and no one else can reach it: there is no identity to find out and no door. Requests with an `id` run beside
-//! each other, those about one session in the order in which they came; requests without one run one after the other. A bounded number is in hand at a
-//! time, and as long as it is reached nothing more is read: a caller that sends faster than the disk writes waits.
+//! each other, those that name one session alike in the order in which they came; requests without one run one after the other. A bounded number is in hand at a
+//! time, and a bounded number waits for its turn; as long as that is reached nothing more is read: a caller that sends faster than the disk writes waits.
 //!
 //! At the end of the input everything that was asked is answered, and what is not at the remote yet is tried once more.
 
@@ -27,6 +27,8 @@ pub use ask::Pipe;
 
 /// How many requests are in hand at the most.
 const IN_HAND: usize = 64;
+/// How many have been read and are not answered yet, at the most.
+const READ: usize = 512;
 /// The longest request, in bytes.
 const MAX_REQUEST: u64 = 1 << 30;
 /// How many answers may wait to be written.
@@ -68,7 +70,8 @@ pub fn run(
     let (answers, written) = writer(output);
     let over = CancellationToken::new();
     let tending = runtime.spawn(tend(pipe.clone(), over.clone()));
-    let (tasks, room) = (TaskTracker::new(), Arc::new(Semaphore::new(IN_HAND)));
+    let tasks = TaskTracker::new();
+    let (queue, room) = (Arc::new(Semaphore::new(READ)), Arc::new(Semaphore::new(IN_HAND)));
     let mut last: HashMap<Group, oneshot::Receiver<()>> = HashMap::new();
     while let Some(line) = read_line(&mut input)? {
         if answers.is_closed() {
@@ -77,28 +80,31 @@ pub fn run(
         }
         let (id, asked) = read(&line);
         let group = match (&asked, &id) {
-            (Err(_), _) => Group::Free,
-            (Ok(_), None) => Group::InOrder,
+            (_, None) => Group::InOrder,
+            (Err(_), Some(_)) => Group::Free,
             (Ok(asked), Some(_)) => asked.group(),
         };
-        let permit = runtime.block_on(room.clone().acquire_owned()).map_err(std::io::Error::other)?;
+        let place = runtime.block_on(queue.clone().acquire_owned()).map_err(std::io::Error::other)?;
         let (done, waits) = oneshot::channel::<()>();
         last.retain(|_, it| matches!(it.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
         let before = (group != Group::Free).then(|| last.insert(group, waits)).flatten();
-        let (pipe, answers) = (pipe.clone(), answers.clone());
+        let (pipe, answers, room) = (pipe.clone(), answers.clone(), room.clone());
         tasks.spawn_on(
             async move {
                 if let Some(before) = before {
                     // Ends either way when the one before has been answered.
                     drop(before.await);
                 }
+                // Not before: what waits for a slow session takes no room from others.
+                let permit = room.acquire().await;
                 let answer = match asked {
                     Ok(asked) => pipe.answer(asked).await,
                     Err(problem) => Err(problem),
                 };
+                drop(permit);
                 // Where nobody listens any more, the end of the input is near.
                 drop(answers.send(shown(id.as_deref(), answer)).await);
-                drop((done, permit));
+                drop((done, place));
             },
             runtime.handle(),
         );

@@ -2,16 +2,17 @@
 
 An entry is a `blob` (a channel's value at a version), a `checkpoint` (without the values), a `write` of a task, or a `drop` of checkpoints. Of
 two blobs or checkpoints in one place the later one counts, of two writes the earlier one, unless they are of a special channel, as in the savers that
-LangGraph has itself. `drop` takes checkpoints and their writes away; entries themselves stay.
+LangGraph has itself. `drop` takes checkpoints away, with their writes and with the values that no other checkpoint has; the entries themselves stay in the log.
+Which values a checkpoint has is written in a form that is the saver's to read.
 
 The same thing gets the same uuid wherever it is said again, so that it is stored once. Something else in the same place gets a new one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from ._json import encode
@@ -19,6 +20,15 @@ from ._transport import Entry
 
 # A place that an entry is for: its kind, the namespace, and what tells it apart there.
 Slot = tuple[Any, ...]
+# Reads which version of each channel a checkpoint has.
+Versions = Callable[[Entry], Mapping[str, Any]]
+
+
+class Ahead(NamedTuple):
+    """What was appended and not read back yet."""
+
+    uuid: str
+    digest: bytes
 
 
 def slot_of(entry: Entry) -> Slot:
@@ -34,7 +44,8 @@ def slot_of(entry: Entry) -> Slot:
 class Checkpoints:
     """The checkpoints of one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Versions) -> None:
+        self._versions = versions
         self.clear()
 
     def clear(self) -> None:
@@ -45,8 +56,8 @@ class Checkpoints:
         self.writes: dict[tuple[str, str], dict[tuple[str, int], Entry]] = {}
         # Places that are empty again: what is put there must not pass for what was there.
         self._dropped: set[Slot] = set()
-        # What was acknowledged and not read back yet.
-        self._ahead: dict[Slot, Entry] = {}
+        # What was acknowledged and not read back yet; without the values, which may be large and are soon read.
+        self._ahead: dict[Slot, Ahead] = {}
 
     def apply(self, entry: Entry) -> None:
         kind = entry.get("type")
@@ -56,7 +67,8 @@ class Checkpoints:
         if kind not in ("blob", "checkpoint", "write"):
             return
         slot = slot_of(entry)
-        if self._ahead.get(slot, {}).get("uuid") == entry["uuid"]:
+        ahead = self._ahead.get(slot)
+        if ahead is not None and ahead.uuid == entry["uuid"]:
             del self._ahead[slot]
         self._dropped.discard(slot)
         if kind == "blob":
@@ -70,23 +82,42 @@ class Checkpoints:
                 writes[name] = entry
 
     def _drop(self, namespace: str, ids: list[str]) -> None:
+        there = self.checkpoints.get(namespace, {})
+        values: set[Slot] = set()
         for id in ids:
-            gone = [self.checkpoints.get(namespace, {}).pop(id, None)]
-            gone += self.writes.pop((namespace, id), {}).values()
-            self._dropped.update(slot_of(entry) for entry in gone if entry is not None)
+            checkpoint = there.pop(id, None)
+            gone = list(self.writes.pop((namespace, id), {}).values())
+            if checkpoint is not None:
+                gone.append(checkpoint)
+                values |= self._values_of(checkpoint)
+            self._dropped.update(slot_of(entry) for entry in gone)
             self._ahead.pop(("checkpoint", namespace, id), None)
+        # Only what these had: a value whose checkpoint is still to come belongs to nobody yet.
+        values -= {slot for entry in there.values() for slot in self._values_of(entry)} if values else set()
+        for slot in values:
+            self.blobs.pop(slot, None)
+            self._ahead.pop(slot, None)
+        self._dropped |= values
+
+    def _values_of(self, checkpoint: Entry) -> set[Slot]:
+        """The places of the values that a checkpoint has."""
+        return {("blob", checkpoint["ns"], channel, version) for channel, version in self._versions(checkpoint).items()}
 
     def named(self, entry: Entry) -> Entry:
-        """Gives an entry its uuid."""
-        slot = slot_of(entry)
-        known = self._ahead.get(slot) or self._at(slot)
+        """Gives an entry its uuid, which is another one than it may have had in another thread."""
+        entry, slot = _content(entry), slot_of(entry)
+        ahead, known = self._ahead.get(slot), self._at(slot)
         if slot[0] == "write" and slot[-1] < 0:
             uuid = str(uuid4())
-        elif known is not None and (slot[0] == "write" or _content(known) == _content(entry)):
+        elif slot[0] == "write" and known is not None:
             uuid = known["uuid"]
-        elif known is None and slot not in self._dropped:
+        elif ahead is not None:
+            uuid = ahead.uuid if ahead.digest == _digest(entry) else str(uuid4())
+        elif known is not None:
+            uuid = known["uuid"] if _content(known) == entry else str(uuid4())
+        elif slot not in self._dropped:
             # Of two writes the first one counts, so they are the same thing, whatever they say.
-            same = encode(slot if slot[0] == "write" else [slot, _content(entry)])
+            same = encode(slot if slot[0] == "write" else [slot, entry])
             uuid = f"{slot[0]}:{sha256(same).hexdigest()[:40]}"
         else:
             uuid = str(uuid4())
@@ -96,7 +127,7 @@ class Checkpoints:
         """Remembers what was appended until it is read."""
         for entry in entries:
             if entry["type"] in ("blob", "checkpoint"):
-                self._ahead[slot_of(entry)] = entry
+                self._ahead[slot_of(entry)] = Ahead(entry["uuid"], _digest(_content(entry)))
 
     def _at(self, slot: Slot) -> Entry | None:
         if slot[0] == "blob":
@@ -122,11 +153,16 @@ class Checkpoints:
                 yield entry
 
     def live(self) -> list[Entry]:
-        """Everything that is there, so that it can be appended elsewhere."""
+        """Everything that is there, so that it can be appended elsewhere; of the values those that a checkpoint has."""
         checkpoints = [entry for by_id in self.checkpoints.values() for entry in by_id.values()]
         writes = [entry for by_name in self.writes.values() for entry in by_name.values()]
-        return [*self.blobs.values(), *checkpoints, *writes]
+        values = {slot for entry in checkpoints for slot in self._values_of(entry)}
+        return [*(entry for slot, entry in self.blobs.items() if slot in values), *checkpoints, *writes]
 
 
 def _content(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name != "uuid"}
+
+
+def _digest(content: dict[str, Any]) -> bytes:
+    return sha256(encode(content)).digest()

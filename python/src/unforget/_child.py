@@ -6,6 +6,7 @@ process that is forked from this one can let go of them without touching a lock 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import subprocess
@@ -21,6 +22,12 @@ logger = logging.getLogger("unforget")
 _CHUNK = 1 << 20
 # How many lines of what the process said to people are kept, to be told if it cannot be started.
 _KEPT_WORDS = 20
+# The machine has too little of something at this moment: processes, memory, files. That says nothing about the program.
+_EXHAUSTED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
+
+class CannotStart(Exception):
+    """The machine cannot start a process now."""
 
 
 class Child:
@@ -39,6 +46,8 @@ class Child:
                 start_new_session=True,
             )
         except OSError as error:
+            if error.errno in _EXHAUSTED:
+                raise CannotStart(f"{program.binary} cannot be started now: {error}") from error
             raise ProgramMissing(f"{program.binary} cannot be started: {error}", "program") from error
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._files = [self._process.stdin, self._process.stdout, self._process.stderr]

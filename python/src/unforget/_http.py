@@ -1,8 +1,8 @@
 """The store behind a server, by HTTP, with nothing but the standard library.
 
 Requests are made by a few threads, each with a connection that is used again. Requests about one key wait for each other, so that they are carried out
-in their order. What failed because the server was busy or could not be reached is tried again, a few times; an append of entries without a uuid only after
-finding out what has arrived. The token is sent in a header and shown nowhere.
+in their order. What failed because the server was busy or could not be reached is tried again, a few times; an append of entries without a uuid as
+`_unmarked` leads it, which finds out first what has arrived. The token is sent in a header and shown nowhere.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from email.message import Message
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._json import decode, encode
-from ._repeat import Acknowledged, all_stored, name_of, remaining
-from ._transport import Entry, Line, Transport, lines_of, request_body
+from ._transport import Key, Line, Transport, lines_of, name_of, request_body
+from ._unmarked import Asking, Unanswered, Unmarked
 from .errors import InvalidRequest, UnforgetError, error_of
 
 _ATTEMPTS = 6
@@ -36,10 +37,33 @@ _BODY_BYTES = 4 << 20
 _ROOM_BYTES = 64 << 10
 # Too slow, served elsewhere, too many, not now.
 _AGAIN = frozenset({408, 421, 429, 503})
+# Somebody on the way had no answer from the server, which may have carried out what was asked.
+_LOST = frozenset({502, 504})
+# What a status means if somebody on the way answered in the server's place.
+_CODES = {
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not_found",
+    408: "timeout",
+    413: "too_large",
+    421: "moved",
+    429: "too_many",
+}
 
 
-class _Lost(Exception):
-    """There was no answer; the request may have been carried out."""
+class _Trouble(Exception):
+    """It may pass."""
+
+    def __init__(self, error: UnforgetError, wait: float, is_lost: bool, is_told: bool) -> None:
+        super().__init__(str(error))
+        # What the caller is told if it does not pass.
+        self.error = error
+        # How many seconds the server wants to be left alone.
+        self.wait = wait
+        # Whether the request may have been carried out by a server that did not live to say so.
+        self.is_lost = is_lost
+        # Whether the server said so itself, and nobody in its place.
+        self.is_told = is_told
 
 
 class Server(Transport):
@@ -73,20 +97,22 @@ class Server(Transport):
         self._threads: ThreadPoolExecutor | None = None
         self._idle: list[http.client.HTTPConnection] = []
         self._lanes: dict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
-        self._acknowledged = Acknowledged()
+        # Which process answers is not known: there may be several, or somebody in between.
+        self._unmarked = Unmarked(_ATTEMPTS, lambda: None)
 
     def submit(self, op: str, members: Mapping[str, Any]) -> Future[Any]:
-        members = dict(members)
-        if op == "append":
-            return self._enqueue(name_of(members.get("key")), lambda: self._append(members))
-        path = f"/v1/entries/{quote(op)}"
         lane = name_of(members["key"]) if "key" in members else f"\n{random.random()}"
+        if op == "append":
+            key, batches = dict(members["key"]), _batches(lines_of(members["entries"]))
+            return self._enqueue(lane, lambda: self._append(key, batches))
+        path, body = f"/v1/entries/{quote(op)}", request_body(members)
 
         def job() -> Any:
-            ok = self._ok(self.exchange("POST", path, body=request_body(members)))
-            if op == "delete":
-                self._acknowledged.forget(lane)
-            return ok
+            try:
+                return self._ok(self.exchange("POST", path, body=body))
+            finally:
+                if op == "delete":
+                    self._unmarked.forget(lane)
 
         return self._enqueue(lane, job)
 
@@ -110,8 +136,8 @@ class Server(Transport):
         again: bool = True,
     ) -> Any:
         """Makes a request in another thread."""
-        lane = f"\n{random.random()}"
-        return await asyncio.wrap_future(self._enqueue(lane, lambda: self.request(method, path, query, body, again)))
+        lane, text = f"\n{random.random()}", None if body is None else encode(body)
+        return await asyncio.wrap_future(self._enqueue(lane, lambda: self.exchange(method, path, query, text, again)))
 
     def close(self) -> None:
         with self._lock:
@@ -167,32 +193,41 @@ class Server(Transport):
         query: Mapping[str, Any] | None = None,
         body: bytes | None = None,
         again: bool = True,
-        check: Callable[[], bytes] | None = None,
     ) -> Any:
-        """Makes a request, several times if need be; `check` tells what to send the next time, if that is not the same."""
+        """Makes a request, several times if need be; unless `again`, not if it may have been carried out."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._try(method, path, query, body, again)
+            except _Trouble as trouble:
+                if attempt == _ATTEMPTS or (trouble.is_lost and not again):
+                    raise trouble.error from trouble.__cause__
+                time.sleep(_pause(attempt, trouble))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _try(
+        self, method: str, path: str, query: Mapping[str, Any] | None, body: bytes | None, is_repeatable: bool
+    ) -> Any:
         words = {
             name: str(value).lower() if isinstance(value, bool) else value for name, value in (query or {}).items()
         }
         target = self._path + path + ("?" + urlencode(words) if words else "")
-        for attempt in range(1, _ATTEMPTS + 1):
-            pause = min(_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0)
-            try:
-                status, wait, answer = self._once(method, target, body, again and check is None)
-            except _Lost as lost:
-                if not again or attempt == _ATTEMPTS:
-                    raise error_of("unavailable", f"{self!r} cannot be reached: {lost}") from lost.__cause__
-            else:
-                if status < 400:
-                    return answer
-                if status not in _AGAIN or attempt == _ATTEMPTS:
-                    raise _problem(status, answer)
-                pause = max(pause, min(wait, _LONGEST_PAUSE_SECONDS))
-            time.sleep(pause)
-            if check is not None:
-                body = check()
-        raise AssertionError("the last attempt returns or raises")
+        try:
+            status, headers, answer = self._once(method, target, body, is_repeatable)
+        except (OSError, http.client.HTTPException) as error:
+            words_of_it = str(error) or type(error).__name__
+            unreachable = error_of("unavailable", f"{self!r} cannot be reached: {words_of_it}")
+            raise _Trouble(unreachable, 0.0, is_lost=True, is_told=False) from error
+        if 200 <= status < 300:
+            return answer
+        problem = answer.get("error") if isinstance(answer, dict) else None
+        is_told = isinstance(problem, dict)
+        told = self._problem(status, headers, problem if isinstance(problem, dict) else {})
+        if status in _AGAIN or (is_told and told.code == "busy") or (status in _LOST and not is_told):
+            wait = headers.get("Retry-After", "")
+            raise _Trouble(told, float(wait) if wait.isdigit() else 0.0, status in _LOST, is_told)
+        raise told
 
-    def _once(self, method: str, target: str, body: bytes | None, is_repeatable: bool) -> tuple[int, float, Any]:
+    def _once(self, method: str, target: str, body: bytes | None, is_repeatable: bool) -> tuple[int, Message, Any]:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         is_used = connection is not None
@@ -210,7 +245,7 @@ class Server(Transport):
                 if is_used and is_repeatable and isinstance(error, ConnectionError):
                     is_used = False
                     continue
-                raise _Lost(str(error) or type(error).__name__) from error
+                raise
             break
         if response.will_close:
             connection.close()
@@ -219,10 +254,9 @@ class Server(Transport):
                 self._idle.append(connection)
         try:
             answer = decode(text) if text else None
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
-        wait = response.headers.get("Retry-After", "")
-        return response.status, float(wait) if wait.isdigit() else 0.0, answer
+        return response.status, response.headers, answer
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._scheme == "https":
@@ -236,27 +270,48 @@ class Server(Transport):
             raise UnforgetError("the server's answer is not understood; is this its address?", "internal")
         return answer["ok"]
 
+    def _problem(self, status: int, headers: Message, told: Mapping[str, Any]) -> UnforgetError:
+        if told:
+            return error_of(str(told.get("code", "internal")), str(told.get("message", status)))
+        if status < 400:
+            there = headers.get("Location", "somewhere else")
+            return error_of(
+                "invalid", f"{self!r} answered {status} and sends on to {there}; give the address that answers itself"
+            )
+        code = _CODES.get(status, "unavailable" if status >= 500 else "invalid")
+        return error_of(code, f"{self!r} answered {status}, and not as a store does")
+
     # Entries.
 
-    def _append(self, members: dict[str, Any]) -> None:
-        key = members["key"]
-        lines = lines_of(members.pop("entries"))
-        name = name_of(key)
-        for batch in _batches(lines):
+    def _append(self, key: Key, batches: list[list[Line]]) -> None:
+        if any(line.uuid is None for batch in batches for line in batch):
+            self._follow(self._unmarked.append(key, batches))
+            return
+        for batch in batches:
+            self._ok(self.exchange("POST", "/v1/entries/append", body=request_body({"key": key}, batch)))
 
-            def missing(batch: list[Line] = batch) -> bytes:
-                return request_body(members, remaining(self._stored(key), [batch], self._acknowledged.of(name))[0])
-
-            # What has a uuid can simply be sent again.
-            check = missing if any(line.uuid is None for line in batch) else None
-            self._ok(self.exchange("POST", "/v1/entries/append", body=request_body(members, batch), check=check))
-            self._acknowledged.add(name, batch)
-
-    def _stored(self, key: Any) -> list[Entry]:
-        def read(cursor: str | None) -> Any:
-            return self._ok(self.exchange("POST", "/v1/entries/read", body=encode({"key": key, "cursor": cursor})))
-
-        return all_stored(read)
+    def _follow(self, steps: Asking[None]) -> None:
+        """Asks one question after the other, until there is none any more."""
+        ask, troubles = next(steps), 0
+        while True:
+            body = request_body(ask.members, ask.lines)
+            answer: Any = None
+            failure: Exception | None = None
+            pause = 0.0
+            try:
+                answer = self._ok(self._try("POST", f"/v1/entries/{ask.op}", None, body, ask.lines is None))
+            except _Trouble as trouble:
+                troubles += 1
+                pause = _pause(troubles, trouble)
+                is_answer = trouble.is_told and trouble.error.code == "unavailable" and not ask.is_insistent
+                failure = trouble.error if is_answer else Unanswered(trouble.error, is_final=False)
+            except Exception as error:  # noqa: BLE001 - it is for whoever asks to know
+                failure = error
+            try:
+                ask = steps.send(answer) if failure is None else steps.throw(failure)
+            except StopIteration:
+                return
+            time.sleep(pause)
 
     def _after_fork(self) -> None:
         # The connections are the parent's; they are let go of, not used.
@@ -277,11 +332,9 @@ def _batches(lines: list[Line]) -> list[list[Line]]:
     return batches
 
 
-def _problem(status: int, answer: Any) -> UnforgetError:
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if isinstance(error, dict):
-        return error_of(str(error.get("code", "internal")), str(error.get("message", status)))
-    return error_of("unavailable" if status >= 500 else "invalid", f"the server answered {status}")
+def _pause(attempt: int, trouble: _Trouble) -> float:
+    pause: float = min(_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0)
+    return max(pause, min(trouble.wait, _LONGEST_PAUSE_SECONDS))
 
 
 _all: weakref.WeakSet[Server] = weakref.WeakSet()

@@ -2,11 +2,15 @@
 
 What entries mean is for a fold to know. The same journal may be read by several threads and event loops: whoever comes back with a page that another
 one has taken meanwhile throws it away and reads on from there.
+
+A process that is forked from this one may have been forked while another thread held a lock, or was in the middle of taking a page: it begins anew.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -34,6 +38,7 @@ class Journal:
         self._transport = transport
         self._fold = fold
         self._cursor: str | None = None
+        _all.add(self)
 
     def catch_up(self) -> None:
         """Takes everything that was appended up to now."""
@@ -65,3 +70,20 @@ class Journal:
                 self._fold.apply(entry)
             self._cursor = page["cursor"]
             return not page["more"]
+
+    def _after_fork(self) -> None:
+        self.lock = threading.RLock()
+        self._cursor = None
+        self._fold.clear()
+
+
+_all: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for journal in list(_all):
+        journal._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -2,7 +2,7 @@
 
 One thread writes, one reads, so that any number of threads and event loops can ask at once and be answered in any order. If the child dies, it is started
 again by the next request or by those that were not answered; these are sent again, in their order. That is safe for all operations but the appending
-of entries without a uuid, for which `_repeat` finds out what has arrived.
+of entries without a uuid. Such an append is an errand, which `_unmarked` leads: while it is under way, other requests about its key are held back.
 
 A process that is forked from this one starts a child of its own; what was asked before belongs to the parent.
 """
@@ -17,26 +17,29 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from ._child import Child, logger
+from ._child import CannotStart, Child, logger
 from ._json import decode
 from ._program import Program
-from ._repeat import Acknowledged, all_stored, name_of, remaining
-from ._request import Request
-from ._transport import Transport, request_body
-from .errors import ProgramMissing, TryAgain, UnforgetError, error_of
+from ._request import Errand, Part, Request
+from ._transport import Transport, lines_of, name_of, request_body
+from ._unmarked import Ask, Unmarked
+from .errors import InvalidRequest, ProgramMissing, TryAgain, UnforgetError, error_of
 
 PROTOCOL = 1
 # How often a request is sent at the most, and how often a process may be started in vain.
 _SENDS = 8
 _STARTS = 4
+# What the program ends with if it does not like its arguments or settings; it would not like them the next time either.
+_USAGE = 2
 _PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 0.5
 _HELLO_SECONDS = 30.0
+_NUMBER = re.compile(rb'\{"id":(\d{1,18})[,}]')
 # Longer than the store tries to reach a remote at its end.
 _CLOSE_SECONDS = 20.0
 
@@ -67,12 +70,16 @@ class Pipe(Transport):
     def _begin(self) -> None:
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
-        self._queue: deque[Request] = deque()
+        self._queue: deque[Request | Errand] = deque()
         self._sent: dict[int, Request] = {}
+        # What waits for an errand, by the name of its key; it is there as long as the errand is under way.
+        self._held: dict[str | None, deque[Request | Errand]] = {}
         # Questions of this class's own, which are not repeated if the child dies.
         self._asides: dict[int, Future[Any]] = {}
-        self._acknowledged = Acknowledged()
+        self._unmarked = Unmarked(_SENDS, lambda: self._process)
         self._child: Child | None = None
+        # How many children there were; the number of the one that there is.
+        self._process = 0
         self._writer: threading.Thread | None = None
         self._is_closing = False
         self._failures = 0
@@ -84,7 +91,7 @@ class Pipe(Transport):
         return None if child is None or child.ended.is_set() else child.pid
 
     def submit(self, op: str, members: Mapping[str, Any]) -> Future[Any]:
-        request = Request(op, members)
+        request = self._written(op, members)
         with self._changed:
             if self._is_closing:
                 raise UnforgetError("this store was closed", "closed")
@@ -94,6 +101,15 @@ class Pipe(Transport):
             self._queue.append(request)
             self._changed.notify_all()
         return request.future
+
+    def _written(self, op: str, members: Mapping[str, Any]) -> Request | Errand:
+        if op != "append":
+            return Request(op, members)
+        lines = lines_of(members["entries"])
+        if all(line.uuid is not None for line in lines):
+            return Request(op, {"key": members["key"]}, lines)
+        key = dict(members["key"])
+        return Errand(name_of(key), self._unmarked.append(key, [lines]))
 
     def close(self) -> None:
         with _registry_lock:
@@ -126,9 +142,10 @@ class Pipe(Transport):
                     break
             try:
                 child = self._ready()
-                with self._changed:
-                    request = self._queue.popleft() if self._queue else None
-                if request is not None and request.future.set_running_or_notify_cancel():
+                request = self._next()
+                if isinstance(request, Errand):
+                    self._advance(request, request.steps.__next__)
+                elif request is not None:
                     self._send(child, request)
             except _Ended:
                 continue
@@ -143,21 +160,32 @@ class Pipe(Transport):
             return True
         if self._sent:
             return self._child is None or self._child.ended.is_set()
-        return self._is_closing
+        return self._is_closing and not self._held
+
+    def _next(self) -> Request | Errand | None:
+        """The next one that somebody still waits for and that need not wait for an errand."""
+        with self._changed:
+            while self._queue:
+                request = self._queue.popleft()
+                held = None if isinstance(request, Part) else self._held.get(request.name)
+                if held is not None:
+                    held.append(request)
+                elif request.future.set_running_or_notify_cancel():
+                    if isinstance(request, Errand):
+                        self._held[request.name] = deque()
+                    return request
+        return None
 
     def _send(self, child: Child, request: Request, number: int | None = None) -> None:
-        number = next(self._numbers) if number is None else number
-        try:
-            request.prepare()
-            line = request.line(number)
-        except Exception as error:  # noqa: BLE001 - what cannot be written is the caller's to know
-            request.fail(error)
+        if isinstance(request, Part) and request.process not in (None, self._process):
+            request.lose(error_of("unavailable", "the store's process ended"))
             return
+        number = next(self._numbers) if number is None else number
         request.sends += 1
         with self._changed:
             self._sent[number] = request
         try:
-            child.send(line)
+            child.send(request.line(number))
         except OSError:
             child.ended.wait()
             raise _Ended from None
@@ -173,6 +201,7 @@ class Pipe(Transport):
             self._child = None
         child = self._start()
         self._child = child
+        self._process += 1
         self._repeat(child)
         return child
 
@@ -180,16 +209,22 @@ class Pipe(Transport):
         if self._failures:
             time.sleep(min(_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS))
         self._failures += 1
-        child = Child(self.program, self._take_line, self._take_end)
+        try:
+            child = Child(self.program, self._take_line, self._take_end)
+        except CannotStart as error:
+            if self._failures >= _STARTS:
+                raise error_of("unavailable", str(error)) from error.__cause__
+            return self._start()
         try:
             hello = self._aside(child, "hello", {"protocol": PROTOCOL}, _HELLO_SECONDS)
         except _Ended:
             status = child.finish(1)
-            message = (
-                f"{self.program.binary} ended with {status} instead of saying hello: {child.words() or 'no words'}"
-            )
-            if status == 2:
-                raise ProgramMissing(f"{message}; it may be of another version", "program") from None
+            words = child.words() or "no words"
+            if status == _USAGE:
+                raise InvalidRequest(
+                    f"{self.program.binary} refuses to be started like this: {words}", "invalid"
+                ) from None
+            message = f"{self.program.binary} ended with {status} instead of saying hello: {words}"
             if self._failures >= _STARTS:
                 raise error_of("unavailable", message) from None
             return self._start()
@@ -209,31 +244,15 @@ class Pipe(Transport):
         with self._changed:
             unanswered = dict(self._sent)
         for number, request in list(unanswered.items()):
-            if request.sends >= _SENDS:
-                with self._changed:
-                    self._sent.pop(number, None)
-                del unanswered[number]
-                request.fail(error_of("unavailable", f"the store's process ended {_SENDS} times while it did this"))
-        uncertain: dict[str, list[Request]] = {}
-        for request in unanswered.values():
-            if request.op == "append":
-                uncertain.setdefault(name_of(request.members.get("key")), []).append(request)
-        for name, requests in uncertain.items():
-            if not any(request.is_uncertain() for request in requests):
+            if request.is_repeatable and request.sends < _SENDS:
                 continue
-            try:
-                key = requests[0].members["key"]
-                stored = all_stored(lambda cursor: self._aside(child, "read", {"key": key, "cursor": cursor}))  # noqa: B023
-            except UnforgetError as error:
-                with self._changed:
-                    lost = [number for number, request in self._sent.items() if request in requests]
-                    for number in lost:
-                        del self._sent[number]
-                        unanswered.pop(number).fail(error)
-                continue
-            batches = [request.lines or [] for request in requests]
-            for request, lines in zip(requests, remaining(stored, batches, self._acknowledged.of(name))):
-                request.rest = lines
+            with self._changed:
+                self._sent.pop(number, None)
+            del unanswered[number]
+            if isinstance(request, Part) and not request.is_repeatable:
+                request.lose(error_of("unavailable", "the store's process ended before it answered"))
+            else:
+                request.give_up(error_of("unavailable", f"the store's process ended {_SENDS} times while it did this"))
         for number, request in unanswered.items():
             self._send(child, request, number)
 
@@ -260,12 +279,43 @@ class Pipe(Transport):
     def _give_up(self, error: Exception) -> None:
         self._failures = 0
         with self._changed:
-            requests = [*self._sent.values(), *self._queue]
+            requests = [*self._sent.values(), *self._queue, *itertools.chain(*self._held.values())]
             self._sent.clear()
             self._queue.clear()
+            for held in self._held.values():
+                held.clear()
             self._changed.notify_all()
         for request in requests:
-            request.fail(error)
+            if isinstance(request, Request):
+                request.give_up(error)
+            else:
+                request.fail(error)
+
+    # Errands, led by whoever has the next answer.
+
+    def _advance(self, errand: Errand, step: Callable[[], Ask]) -> None:
+        try:
+            part = Part(step())
+        except StopIteration:
+            errand.succeed(None)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for it
+            errand.fail(error)
+        else:
+            part.future.add_done_callback(lambda answer: self._go_on(errand, answer))
+            with self._changed:
+                self._queue.appendleft(part)
+                self._changed.notify_all()
+            return
+        with self._changed:
+            self._queue.extendleft(reversed(self._held.pop(errand.name)))
+            self._changed.notify_all()
+
+    def _go_on(self, errand: Errand, answer: Future[Any]) -> None:
+        error = answer.exception()
+        if error is None:
+            self._advance(errand, lambda: errand.steps.send(answer.result()))
+        else:
+            self._advance(errand, lambda: errand.steps.throw(error))
 
     # The thread that reads.
 
@@ -273,20 +323,29 @@ class Pipe(Transport):
         try:
             answer = decode(line)
             number = answer["id"]
-        except RecursionError:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             # Only whoever asked for it cannot have it: the id stands first.
-            found = re.match(rb'\{"id":(\d+),', line)
-            number = int(found[1]) if found else None
-            answer = {"err": "an entry is nested deeper than Python reads", "code": "too_large"}
-        except (ValueError, TypeError, KeyError):
-            logger.error("the store's process said something that is no answer: %.200r", line)
-            return
+            found = _NUMBER.match(line)
+            if found is None:
+                logger.error("the store's process said something that is no answer: %.200r", line)
+                # Whose answer it was cannot be told, and somebody waits for it.
+                child.kill()
+                return
+            number = int(found[1])
+            is_deep = isinstance(error, RecursionError)
+            words = (
+                "an entry is nested deeper than Python reads"
+                if is_deep
+                else f"an answer that Python cannot read: {error}"
+            )
+            answer = {"err": words, "code": "too_large" if is_deep else "internal"}
         with self._changed:
             aside = self._asides.get(number)
             request = None if aside is not None else self._sent.pop(number, None)
             if request is not None:
                 self._failures = 0
-                self._remember(request, answer)
+                if request.op == "delete" and request.name is not None:
+                    self._unmarked.forget(request.name)
                 if self._is_closing and not self._sent:
                     self._changed.notify_all()
         future = aside if aside is not None else request.future if request is not None else None
@@ -299,13 +358,6 @@ class Pipe(Transport):
                 future.set_result(answer.get("ok"))
         except InvalidStateError:
             pass
-
-    def _remember(self, request: Request, answer: Mapping[str, Any]) -> None:
-        name = name_of(request.members.get("key"))
-        if request.op == "delete":
-            self._acknowledged.forget(name)
-        elif request.lines is not None and "err" not in answer:
-            self._acknowledged.add(name, request.lines)
 
     def _take_end(self, child: Child) -> None:
         with self._changed:

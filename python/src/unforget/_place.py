@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 Ack = Literal["disk", "remote"]
 Folder = str | os.PathLike[str]
+# An address; nothing for what the program's settings say; False for no remote, whatever they say.
+Remote = str | Literal[False] | None
 
 
 def open_place(
     home: Folder | None,
-    remote: str | None,
+    remote: Remote,
     url: str | None,
     token: str | None,
     tenant: str | None,
@@ -40,7 +42,7 @@ def open_place(
         raise InvalidRequest("token= is for a server: it needs url=", "invalid")
     if ack not in (None, "disk", "remote"):
         raise InvalidRequest("ack= is 'disk' or 'remote'", "invalid")
-    if ack == "remote" and remote is None and "UNFORGET_REMOTE" not in os.environ:
+    if ack == "remote" and not (remote or (remote is None and "UNFORGET_REMOTE" in os.environ)):
         raise InvalidRequest("ack='remote' needs a remote", "invalid")
     folder = None if home is None else os.path.abspath(os.path.expanduser(os.fspath(home)))
     return Pipe.shared(Program(find(binary), folder, remote, tenant, ack))
@@ -49,14 +51,15 @@ def open_place(
 class Connected:
     """Something that asks a store, and is closed when it is not needed any more.
 
-    Closing waits until everything that was asked is answered. What is not closed is closed at the end of the program.
+    Closing waits until everything that was asked is answered, but a child process that does not end is killed after a while. A child process that nobody
+    closed is closed at the end of the program; connections to a server just end.
     """
 
     def __init__(
         self,
         *,
         home: Folder | None = None,
-        remote: str | None = None,
+        remote: Remote = None,
         url: str | None = None,
         token: str | None = None,
         tenant: str | None = None,

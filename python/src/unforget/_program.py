@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from .errors import ProgramMissing
 
@@ -21,8 +22,8 @@ class Program:
 
     binary: str
     home: str | None = None
-    # May hold a password, so it is neither shown nor an argument, which everybody on the machine could read.
-    remote: str | None = field(default=None, repr=False)
+    # May hold a password, so it is neither shown nor an argument, which everybody on the machine could read. False is none, whatever is set elsewhere.
+    remote: str | Literal[False] | None = field(default=None, repr=False)
     tenant: str | None = None
     ack: str | None = None
 
@@ -32,12 +33,14 @@ class Program:
         for name, value in [("--home", self.home), ("--tenant", self.tenant), ("--ack", self.ack)]:
             if value is not None:
                 command.append(f"{name}={value}")
+        if self.remote is False:
+            command.append("--no-remote")
         return command
 
     def environment(self) -> dict[str, str]:
         """The environment: this process's, and where the remote is."""
         environment = dict(os.environ)
-        if self.remote is not None:
+        if self.remote:
             environment["UNFORGET_REMOTE"] = self.remote
         return environment
 

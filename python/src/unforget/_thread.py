@@ -33,8 +33,8 @@ _EMPTY = ["empty", ""]
 class Read:
     """What was read of a thread; it is shared by all who look at it."""
 
-    def __init__(self, transport: Transport, project: str, name: str) -> None:
-        self.fold = Checkpoints()
+    def __init__(self, transport: Transport, project: str, name: str, serde: SerializerProtocol) -> None:
+        self.fold = Checkpoints(lambda checkpoint: _versions(serde, checkpoint))
         self.journal = Journal(transport, {"project_key": project, "session_id": name}, self.fold)
 
 
@@ -184,10 +184,11 @@ class Thread:
                 gone[namespace] = [id for id in by_id if id not in needed]
         return _drops(gone)
 
-    def everything(self) -> list[Entry]:
-        """What to append to have the same in another thread."""
-        with self.journal.lock:
-            return self._fold.live()
+    def copies_of(self, source: Thread) -> list[Entry]:
+        """What to append to have here what another thread has; with names of this thread, which may have had and dropped the same."""
+        with source.journal.lock:
+            entries = source._fold.live()
+        return self._named(entries)
 
     def _needed(self, namespace: str, latest: str) -> set[str]:
         """A checkpoint, and those before it that its delta channels are rebuilt from."""
@@ -221,7 +222,7 @@ class Thread:
     def _values(self, entry: Entry, channels: set[str] | None = None) -> dict[str, Any]:
         """The values of channels at a checkpoint, as far as they are stored."""
         values = {}
-        for channel, version in self._load(entry["checkpoint"]).get("channel_versions", {}).items():
+        for channel, version in _versions(self._serde, entry).items():
             if channels is not None and channel not in channels:
                 continue
             blob = self._fold.blobs.get(("blob", entry["ns"], channel, version))
@@ -237,11 +238,21 @@ class Thread:
         return [kind, b64encode(data).decode()]
 
     def _load(self, stored: Sequence[str]) -> Any:
-        return self._serde.loads_typed((stored[0], b64decode(stored[1])))
+        return _loaded(self._serde, stored)
 
     def _config(self, namespace: str, checkpoint_id: str) -> RunnableConfig:
         configurable = {"thread_id": self._id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
         return cast(RunnableConfig, {"configurable": configurable})
+
+
+def _loaded(serde: SerializerProtocol, stored: Sequence[str]) -> Any:
+    return serde.loads_typed((stored[0], b64decode(stored[1])))
+
+
+def _versions(serde: SerializerProtocol, checkpoint: Entry) -> Mapping[str, Any]:
+    """Which version of each channel a checkpoint has."""
+    versions: Mapping[str, Any] = _loaded(serde, checkpoint["checkpoint"]).get("channel_versions", {})
+    return versions
 
 
 def _drops(gone: Mapping[str, list[str]]) -> list[Entry]:

@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 def lines_of(entries: list[Entry]) -> list[Line]:
-    """Writes entries, each by itself."""
+    """Writes entries, each by itself, as they are at this moment."""
     for entry in entries:
         if not isinstance(entry, Mapping):
             raise TypeError(f"an entry is an object with members, not a {type(entry).__name__}")
@@ -39,7 +39,16 @@ def lines_of(entries: list[Entry]) -> list[Line]:
 def uuid_of(entry: Entry) -> str | None:
     """What makes an entry the same when it comes a second time; some have nothing of the kind."""
     uuid = entry.get("uuid")
-    return uuid if isinstance(uuid, str) else None
+    # The store does not tell entries apart by an empty one.
+    return uuid if isinstance(uuid, str) and uuid else None
+
+
+def name_of(key: object) -> str:
+    """A key as one text, which everything beneath it begins with."""
+    if not isinstance(key, Mapping):
+        return encode(key).decode()
+    parts = [key.get("project_key"), key.get("session_id"), key.get("subpath")]
+    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def request_body(members: Mapping[str, Any], lines: list[Line] | None = None) -> bytes:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._place import Ack, Connected, Folder
+from ._place import Ack, Connected, Folder, Remote
 from ._transport import PAGES
 from .errors import TryAgain
 
@@ -39,7 +39,7 @@ class UnforgetSessionStore(Connected):
 
     Args:
         home: The folder of the store; without it the program's own.
-        remote: A place that other machines reach; the home is then its cache and outbox.
+        remote: A place that other machines reach; the home is then its cache and outbox. `False` does without one, whatever the settings say.
         url: A server (`unforget serve`) instead of a home; `token` says who asks.
         project: A name instead of the one that the SDK makes of the working directory. With it a session goes on in any folder, on any machine,
             and in folders whose names the SDK and the command line spell differently.
@@ -52,7 +52,7 @@ class UnforgetSessionStore(Connected):
         self,
         *,
         home: Folder | None = None,
-        remote: str | None = None,
+        remote: Remote = None,
         url: str | None = None,
         token: str | None = None,
         project: str | None = None,

@@ -19,8 +19,10 @@ them, and delete what certain runs left.
 from __future__ import annotations
 
 import builtins
+import os
 import random
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
@@ -36,7 +38,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from ._place import Ack, Connected, Folder
+from ._place import Ack, Connected, Folder, Remote
 from ._thread import Read, Thread
 from ._transport import Entry
 
@@ -59,7 +61,7 @@ class UnforgetSaver(Connected, BaseCheckpointSaver[str]):
         *,
         serde: SerializerProtocol | None = None,
         home: Folder | None = None,
-        remote: str | None = None,
+        remote: Remote = None,
         url: str | None = None,
         token: str | None = None,
         project: str = PROJECT,
@@ -72,6 +74,7 @@ class UnforgetSaver(Connected, BaseCheckpointSaver[str]):
         self._project = project
         self._threads: OrderedDict[str, Read] = OrderedDict()
         self._threads_lock = threading.Lock()
+        _all.add(self)
 
     # Reading.
 
@@ -218,20 +221,22 @@ class UnforgetSaver(Connected, BaseCheckpointSaver[str]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copies all checkpoints and writes of a thread into another one."""
-        source = self._thread(source_thread_id)
+        source, target = self._thread(source_thread_id), self._thread(target_thread_id)
         source.journal.catch_up()
-        self._append(self._thread(target_thread_id), source.everything())
+        target.journal.catch_up()
+        self._append(target, target.copies_of(source))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copies all checkpoints and writes of a thread into another one."""
-        source = self._thread(source_thread_id)
+        source, target = self._thread(source_thread_id), self._thread(target_thread_id)
         await source.journal.acatch_up()
-        await self._aappend(self._thread(target_thread_id), source.everything())
+        await target.journal.acatch_up()
+        await self._aappend(target, target.copies_of(source))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Removes checkpoints that are not needed to go on: all but the latest of each namespace, or all.
 
-        Those that the latest one's delta channels are rebuilt from stay as well.
+        Those that the latest one's delta channels are rebuilt from stay as well. What is removed stays on the disk until the thread is deleted (see the README).
         """
         for thread_id in thread_ids:
             if _is_delete(strategy):
@@ -258,7 +263,7 @@ class UnforgetSaver(Connected, BaseCheckpointSaver[str]):
         with self._threads_lock:
             read = self._threads.get(name)
             if read is None:
-                read = self._threads[name] = Read(self._transport, self._project, name)
+                read = self._threads[name] = Read(self._transport, self._project, name, self.serde)
             self._threads.move_to_end(name)
             if len(self._threads) > _REMEMBERED:
                 self._threads.popitem(last=False)
@@ -294,3 +299,16 @@ def _is_delete(strategy: str) -> bool:
     if strategy not in ("keep_latest", "delete"):
         raise ValueError(f"there is no strategy {strategy!r}: it is 'keep_latest' or 'delete'")
     return strategy == "delete"
+
+
+_all: weakref.WeakSet[UnforgetSaver] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for saver in list(_all):
+        # Another thread may have held it, which is not there any more.
+        saver._threads_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

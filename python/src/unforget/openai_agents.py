@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ._journal import Journal
-from ._place import Ack, Connected, Folder
+from ._place import Ack, Connected, Folder, Remote
 from ._transport import Entry
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class OpenAIAgentsSession(Connected):
         *,
         session_settings: SessionSettings | Mapping[str, Any] | None = None,
         home: Folder | None = None,
-        remote: str | None = None,
+        remote: Remote = None,
         url: str | None = None,
         token: str | None = None,
         project: str = PROJECT,
@@ -133,7 +133,7 @@ class OpenAIAgentsSession(Connected):
                 return item
 
     async def clear_session(self) -> None:
-        """Removes all items."""
+        """Removes all items from the conversation; their entries stay on the disk until the session is deleted (see the README)."""
         await self._transport.acall("append", key=self._key, entries=[{"type": "clear", "uuid": str(uuid4())}])
 
 

@@ -17,7 +17,7 @@ True
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -27,6 +27,9 @@ from .errors import InvalidRequest, NotFound, TryAgain
 
 # How often a key is looked up and a session created for it, if the answer was lost.
 _ATTEMPTS = 3
+
+State = Literal["ok", "live", "damaged", "missing", "mismatch", "unreadable", "deleted"]
+Sort = Literal["updated", "created", "title", "turns", "tokens", "bytes"]
 
 
 class Session(TypedDict):
@@ -113,13 +116,54 @@ class Sessions(Connected):
         home, remote, url, token, tenant, binary: Where they are, as for `UnforgetSessionStore`.
     """
 
-    def list(self, **filters: Any) -> Iterator[Session]:
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        key: str | None = None,
+        label: str | None = None,
+        state: State | None = None,
+        pinned: bool | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        q: str | None = None,
+        deleted: bool | None = None,
+        sort: Sort | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Session]:
         """Goes through all conversations that fit, fetching a page when it is needed.
 
         Args:
-            filters: `agent`, `channel`, `peer`, `key`, `label`, `state`, `since`, `until`, `q`, `deleted`, `sort`; `limit` is the size of a page.
+            agent, channel, peer: Parts of the key.
+            key: The whole key, `agent:channel:peer`.
+            label: What somebody called it.
+            state: How it is.
+            pinned: Whether it is kept for ever.
+            since, until: When it was used last, such as `2026-01-31T12:00:00Z`.
+            q: Part of the title or label.
+            deleted: Those in the trash instead.
+            sort: What comes first.
+            limit: How many are fetched at a time.
         """
-        query = _given(filters)
+        query = _given(
+            {
+                "agent": agent,
+                "channel": channel,
+                "peer": peer,
+                "key": key,
+                "label": label,
+                "state": state,
+                "pinned": pinned,
+                "since": since,
+                "until": until,
+                "q": q,
+                "deleted": deleted,
+                "sort": sort,
+                "limit": limit,
+            }
+        )
         while True:
             page = self._get("sessions", "/v1/sessions", query)
             yield from page["sessions"]
@@ -127,14 +171,49 @@ class Sessions(Connected):
                 return
             query = {**query, "cursor": page["next"]}
 
-    def search(self, query: str, **filters: Any) -> Hits:
+    def search(
+        self,
+        query: str,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        key: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        trash: bool | None = None,
+        limit: int | None = None,
+    ) -> Hits:
         """Finds what was said: words, "a phrase", begin*, this OR that, -without.
 
         Args:
             query: What to look for.
-            filters: `agent`, `channel`, `peer`, `key`, `role`, `tool`, `since`, `until`, `trash`, `limit`.
+            agent, channel, peer: Parts of the key.
+            key: A pattern on keys: `main:cli:*`.
+            role: One or several, with commas between them: `user,assistant`.
+            tool: Which tool was used.
+            since, until: When it was said.
+            trash: Whether the trash is searched, too.
+            limit: How many are returned.
         """
-        hits: Hits = self._get("search", "/v1/search", {"q": query, **_given(filters)})
+        members = _given(
+            {
+                "q": query,
+                "agent": agent,
+                "channel": channel,
+                "peer": peer,
+                "key": key,
+                "role": role,
+                "tool": tool,
+                "since": since,
+                "until": until,
+                "trash": trash,
+                "limit": limit,
+            }
+        )
+        hits: Hits = self._get("search", "/v1/search", members)
         return hits
 
     def history(self, session_id: str | None = None, *, key: str | None = None, budget: int | None = None) -> History:
@@ -188,7 +267,13 @@ class Sessions(Connected):
 
     def _find(self, key: str) -> str | None:
         assert isinstance(self._transport, Server)
-        return _first(self._transport.request("GET", "/v1/sessions", {"key": key, "limit": 1}))
+        query: dict[str, Any] = {"key": key, "limit": 1}
+        # A server that has looked through many answers with an empty page and says where it goes on.
+        while True:
+            page = self._transport.request("GET", "/v1/sessions", query)
+            if page["sessions"] or page["next"] is None:
+                return _first(page)
+            query = {**query, "cursor": page["next"]}
 
     def _found_or_created(self, key: str) -> str:
         assert isinstance(self._transport, Server)
@@ -208,9 +293,41 @@ class Sessions(Connected):
 class AsyncSessions(Connected):
     """The conversations in a home, or of a server, for an event loop. The arguments are those of `Sessions`."""
 
-    async def list(self, **filters: Any) -> AsyncIterator[Session]:
-        """Goes through all conversations that fit, fetching a page when it is needed."""
-        query = _given(filters)
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        key: str | None = None,
+        label: str | None = None,
+        state: State | None = None,
+        pinned: bool | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        q: str | None = None,
+        deleted: bool | None = None,
+        sort: Sort | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[Session]:
+        """Goes through all conversations that fit, as `Sessions.list` does."""
+        query = _given(
+            {
+                "agent": agent,
+                "channel": channel,
+                "peer": peer,
+                "key": key,
+                "label": label,
+                "state": state,
+                "pinned": pinned,
+                "since": since,
+                "until": until,
+                "q": q,
+                "deleted": deleted,
+                "sort": sort,
+                "limit": limit,
+            }
+        )
         while True:
             page = await self._get("sessions", "/v1/sessions", query)
             for session in page["sessions"]:
@@ -219,9 +336,38 @@ class AsyncSessions(Connected):
                 return
             query = {**query, "cursor": page["next"]}
 
-    async def search(self, query: str, **filters: Any) -> Hits:
-        """Finds what was said."""
-        hits: Hits = await self._get("search", "/v1/search", {"q": query, **_given(filters)})
+    async def search(
+        self,
+        query: str,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        key: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        trash: bool | None = None,
+        limit: int | None = None,
+    ) -> Hits:
+        """Finds what was said, as `Sessions.search` does."""
+        members = _given(
+            {
+                "q": query,
+                "agent": agent,
+                "channel": channel,
+                "peer": peer,
+                "key": key,
+                "role": role,
+                "tool": tool,
+                "since": since,
+                "until": until,
+                "trash": trash,
+                "limit": limit,
+            }
+        )
+        hits: Hits = await self._get("search", "/v1/search", members)
         return hits
 
     async def history(
@@ -264,7 +410,12 @@ class AsyncSessions(Connected):
 
     async def _find(self, key: str) -> str | None:
         assert isinstance(self._transport, Server)
-        return _first(await self._transport.arequest("GET", "/v1/sessions", {"key": key, "limit": 1}))
+        query: dict[str, Any] = {"key": key, "limit": 1}
+        while True:
+            page = await self._transport.arequest("GET", "/v1/sessions", query)
+            if page["sessions"] or page["next"] is None:
+                return _first(page)
+            query = {**query, "cursor": page["next"]}
 
     async def _found_or_created(self, key: str) -> str:
         assert isinstance(self._transport, Server)

@@ -69,10 +69,10 @@ export const ContextView = ({ talk, close }: { talk: Talk; close: () => void }) 
         <thead>
           <tr>
             <th scope="col">Part</th>
-            <th scope="col" class="right">
+            <th scope="col" class="align-right">
               Tokens
             </th>
-            <th scope="col" class="right">
+            <th scope="col" class="align-right">
               Share
             </th>
           </tr>
@@ -83,8 +83,8 @@ export const ContextView = ({ talk, close }: { talk: Talk; close: () => void }) 
               <th scope="row">
                 <i class={`dot part-${bar.part}`} /> {bar.name}
               </th>
-              <td class="right">{count(bar.tokens)}</td>
-              <td class="right">{context.tokens ? Math.round((100 * bar.tokens) / context.tokens) : 0} %</td>
+              <td class="align-right">{count(bar.tokens)}</td>
+              <td class="align-right">{context.tokens ? Math.round((100 * bar.tokens) / context.tokens) : 0} %</td>
             </tr>
           ))}
           {context.window !== null && (
@@ -92,7 +92,7 @@ export const ContextView = ({ talk, close }: { talk: Talk; close: () => void }) 
               <th scope="row">
                 <i class="dot room" /> Room
               </th>
-              <td class="right">{count(Math.max(0, context.window - context.tokens))}</td>
+              <td class="align-right">{count(Math.max(0, context.window - context.tokens))}</td>
               <td />
             </tr>
           )}

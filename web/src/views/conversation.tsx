@@ -2,162 +2,28 @@
 import { Component, type ComponentChildren, type RefObject } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as api from "../api";
-import { Json } from "../code";
-import { duration } from "../format";
 import { paint } from "../found";
 import * as list from "../list";
-import { Markdown } from "../markdown";
 import { attempt, wrong } from "../notice";
 import { find, folded, isFold } from "../order";
-import { go, href, type Panel, route } from "../route";
+import { leave } from "../outbox";
+import { go, href, route, toggle } from "../route";
 import { said } from "../said";
-import { Talk, leave } from "../talk";
-import { Plain, language, masked, unmasked, visible } from "../text";
+import { Talk } from "../talk";
+import { language, unmasked, visible } from "../text";
 import { IconButton, Spinner } from "../ui";
 import { useFollowing, useVirtual } from "../virtual";
 import { About } from "./about";
 import { Compare } from "./compare";
 import { ContextView } from "./context";
+import { Now } from "./now";
 import { Prompt, draft } from "./prompt";
 import { DamageView, Fold, RecordView } from "./record";
 import { titleOf } from "./sessions";
+import { useSteps } from "./steps";
 import { TreeView } from "./tree";
 
 const ESTIMATE = 64;
-
-/** What is going on and is in no record yet. */
-const Now = ({ talk }: { talk: Talk }) => {
-  const growing = talk.growing.value;
-  const running = talk.running.value;
-  return (
-    <div class="now" data-testid="now">
-      {growing.map((one, index) =>
-        one.text === "" ? null : one.kind === "thinking" ? (
-          <details class="thinking" open key={index}>
-            <summary>Thinking</summary>
-            <Plain text={one.text.slice(-20_000)} label="Thinking" first={20_000} />
-          </details>
-        ) : one.kind === "input" ? (
-          <p class="aside" key={index}>
-            A call is being written: {one.text.length} characters
-          </p>
-        ) : (
-          <article class="record assistant growing" key={index} aria-label="Answer, still coming" data-testid="growing">
-            <header>
-              <b>Answer</b>
-            </header>
-            {one.dropped > 0 && <p class="hint">The beginning is shown when the answer is whole.</p>}
-            <Markdown text={one.text} isGrowing />
-          </article>
-        ),
-      )}
-      {talk.questions.value.map((call) => (
-        <QuestionCard talk={talk} call={call} key={call.id} />
-      ))}
-      {talk.pending.value.map((one) => (
-        <article class={`record user pending ${one.state}`} key={one.client_id} data-testid="pending" aria-label="Said, not in the transcript yet">
-          <header>
-            <b>You</b>
-            <span class="number">{one.state === "sending" ? "sending" : one.state === "accepted" ? "waits for its turn" : "was not taken"}</span>
-            {one.state === "sending" && talk.wire.standing.value !== "open" && (
-              <button type="button" class="small" onClick={() => talk.drop(one.client_id)}>
-                Do not send
-              </button>
-            )}
-          </header>
-          <Markdown text={one.text} />
-          {one.state === "refused" && (
-            <p class="repair">
-              {visible(one.why ?? "")}{" "}
-              <button
-                type="button"
-                onClick={() => {
-                  talk.drop(one.client_id);
-                  talk.send(one.text);
-                }}
-              >
-                Send again
-              </button>{" "}
-              <button
-                type="button"
-                onClick={() => {
-                  talk.drop(one.client_id);
-                  draft(talk.id, one.text);
-                }}
-              >
-                Edit
-              </button>
-            </p>
-          )}
-        </article>
-      ))}
-      {running && growing.length === 0 && talk.questions.value.length === 0 && (
-        <p class="aside working" role="status">
-          <span class="dots" aria-hidden="true" />
-          {talk.calls.value.length > 0 ? `Running ${talk.calls.value.map((call) => visible(call.name).slice(0, 40)).join(", ")}` : visible(talk.notice.value ?? "Answering")}
-          <Clock since={talk.calls.value[0]?.since ?? running.since} />
-        </p>
-      )}
-      {talk.failed.value && (
-        <div class="record error" role="alert" data-testid="failed">
-          <p>{masked(talk.failed.value)}</p>
-        </div>
-      )}
-      {!running && talk.pending.value.length === 0 && talk.isAtHead && <Retry talk={talk} />}
-    </div>
-  );
-};
-
-/** A way on for a turn that did not come to a good end. */
-const Retry = ({ talk }: { talk: Talk }) => {
-  void talk.version.value;
-  const state = talk.failed.value ? "failed" : talk.interrupted.value ? "interrupted" : talk.lastEnd();
-  if (state === null || state === "done") return null;
-  return (
-    <p class="aside bad">
-      {state === "interrupted" ? "The last turn never came to its end." : state === "aborted" ? "It was aborted." : state === "out_of_steps" ? "It had no steps left." : "It failed."}
-      <button type="button" data-testid="retry" onClick={() => talk.resume()}>
-        {state === "failed" ? "Retry" : "Go on"}
-      </button>
-    </p>
-  );
-};
-
-const Clock = ({ since }: { since: number }) => {
-  const [, tick] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => tick((times) => times + 1), 1000);
-    return () => clearInterval(timer);
-  }, []);
-  const ms = Date.now() - since;
-  return <span class="clock">{ms < 1500 ? "" : ` ${duration(Math.floor(ms / 1000) * 1000)}`}</span>;
-};
-
-const QuestionCard = ({ talk, call }: { talk: Talk; call: { id: string; name: string; input: unknown } }) => {
-  const reason = useRef<HTMLInputElement>(null);
-  const [isSaid, say] = useState(false);
-  const answer = (allow: boolean) => {
-    say(true);
-    talk.answer(call.id, allow, allow ? undefined : reason.current?.value.trim());
-    // A connection that was lost meanwhile asks again.
-    setTimeout(() => say(false), 3000);
-  };
-  return (
-    <section class="question" aria-label={`May ${visible(call.name).slice(0, 80)} run?`} data-testid="question">
-      <h3>May {visible(call.name).slice(0, 80)} run?</h3>
-      <Json value={call.input} />
-      <div class="actions">
-        <input ref={reason} aria-label="Why not (optional)" placeholder="Why not (optional)" maxLength={500} />
-        <button type="button" disabled={isSaid} onClick={() => answer(false)}>
-          Deny
-        </button>
-        <button type="button" class="main" disabled={isSaid} onClick={() => answer(true)}>
-          Allow
-        </button>
-      </div>
-    </section>
-  );
-};
 
 const STANDING = { connecting: "Connecting", open: "", lost: "The connection is lost; what was said is safe. Coming back", refused: "The server refuses the connection" } as const;
 
@@ -221,6 +87,7 @@ const Records = ({ talk }: { talk: Talk }) => {
   const inside = useRef<HTMLDivElement>(null);
   // The end at first, or the record that somebody was led to.
   const following = useFollowing(shown.frame, inside, wanted === undefined);
+  const steps = useSteps(talk, items, shown);
   const seen = shown.items.map((item) => item.index);
   const [first, last] = [seen[0] ?? 0, seen[seen.length - 1] ?? 0];
 
@@ -264,21 +131,11 @@ const Records = ({ talk }: { talk: Talk }) => {
   useEffect(() => {
     const jump = (event: Event) => {
       const where = (event as CustomEvent<unknown>).detail;
+      steps.stop();
       if (where === "end") return following.toEnd();
       following.leave();
       if (where === "start") shown.list.scrollToIndex(0, { align: "start" });
-      else {
-        // The next or the last thing that the user said, as far as it is known here.
-        const middle = find(items, items[first] ?? 0) + (shown.items.length >> 1);
-        const by = where === "next" ? 1 : -1;
-        for (let index = middle + by; index >= 0 && index < items.length; index += by) {
-          const line = talk.lines.get(items[index] ?? -1);
-          if (line?.record?.["type"] === "user") {
-            shown.list.scrollToIndex(index, { align: "center" });
-            return;
-          }
-        }
-      }
+      else steps.go(where === "next" ? 1 : -1);
     };
     addEventListener("jump", jump);
     return () => removeEventListener("jump", jump);
@@ -293,83 +150,94 @@ const Records = ({ talk }: { talk: Talk }) => {
   }, [waiting]);
 
   return (
-    <div
-      class="records"
-      data-testid="records"
-      ref={shown.frame as RefObject<HTMLDivElement | null>}
-      tabIndex={0}
-      role="log"
-      aria-label="Conversation"
-      aria-live="off"
-      onScroll={(event) => {
-        const frame = event.currentTarget;
-        setAtEnd(frame.scrollHeight - frame.scrollTop - frame.clientHeight < 120);
-      }}
-    >
-      <div ref={inside}>
-      <div class="height" style={{ height: `${shown.height}px` }}>
-        {shown.items.map((item) => {
-          const n = items[item.index];
-          const line = n === undefined || isFold(n) ? undefined : talk.lines.get(n);
-          const fold = n !== undefined && isFold(n) ? talk.path.value?.compactions.find((one) => one.n === folded(n)) : undefined;
-          const harmed = n === undefined ? undefined : damage.get(n);
-          const before = item.index > 0 ? (items[item.index - 1] ?? null) : null;
-          return (
-            <div key={item.key} class="item" data-index={item.index} ref={shown.measure} style={{ transform: `translateY(${item.start}px)` }}>
-              {fold ? (
-                <Fold talk={talk} compaction={fold} />
-              ) : (
-                <Careful n={n ?? 0}>
-                  {harmed?.map((one, index) => <DamageView key={index} {...one} isRead={line?.record !== undefined} />)}
-                  {line?.damage && !harmed && <DamageView n={line.n} {...line.damage} message="" isRead={false} />}
-                  {line?.record ? (
-                    <RecordView talk={talk} line={line} before={before !== null && isFold(before) ? null : before} version={version} />
-                  ) : (
-                    !harmed && !line && <div class="unread" aria-hidden="true" />
-                  )}
-                </Careful>
-              )}
-            </div>
-          );
-        })}
-      </div>
-      {/* What is shown here when an answer is whole is something else, and not the same thing moved. */}
-      <div class="item still" key={talk.growing.value.length > 0 ? "growing" : "quiet"}>
-        <Now talk={talk} />
-      </div>
+    <div class="log">
+      <div
+        class="records"
+        data-testid="records"
+        ref={shown.frame as RefObject<HTMLDivElement | null>}
+        tabIndex={0}
+        role="log"
+        aria-label="Conversation"
+        aria-live="off"
+        onWheel={steps.stop}
+        onTouchMove={steps.stop}
+        onScroll={(event) => {
+          const frame = event.currentTarget;
+          setAtEnd(frame.scrollHeight - frame.scrollTop - frame.clientHeight < 120);
+        }}
+      >
+        <div ref={inside}>
+        <div class="height" style={{ height: `${shown.height}px` }}>
+          {shown.items.map((item) => {
+            const n = items[item.index];
+            const line = n === undefined || isFold(n) ? undefined : talk.lines.get(n);
+            const fold = n !== undefined && isFold(n) ? talk.path.value?.compactions.find((one) => one.n === folded(n)) : undefined;
+            const harmed = n === undefined ? undefined : damage.get(n);
+            const before = item.index > 0 ? (items[item.index - 1] ?? null) : null;
+            return (
+              <div key={item.key} class="item" data-index={item.index} ref={shown.measure} style={{ transform: `translateY(${item.start}px)` }}>
+                {fold ? (
+                  <Fold talk={talk} compaction={fold} />
+                ) : (
+                  <Careful n={n ?? 0}>
+                    {harmed?.map((one, index) => <DamageView key={index} {...one} isRead={line?.record !== undefined} />)}
+                    {line?.damage && !harmed && <DamageView n={line.n} {...line.damage} message="" isRead={false} />}
+                    {line?.record ? (
+                      <RecordView talk={talk} line={line} before={before !== null && isFold(before) ? null : before} version={version} />
+                    ) : (
+                      !harmed && !line && <div class="unread" aria-hidden="true" />
+                    )}
+                  </Careful>
+                )}
+              </div>
+            );
+          })}
+        </div>
+        {/* What is shown here when an answer is whole is something else, and not the same thing moved. */}
+        <div class="item still" key={talk.growing.value.length > 0 ? "growing" : "quiet"}>
+          <Now talk={talk} />
+        </div>
+        </div>
       </div>
       {!isAtEnd && (
-        <button type="button" class="to-end" title="To the end (End)" onClick={following.toEnd}>
-          To the end
-        </button>
+        <div class="to-end">
+          <IconButton icon="down" label="To the end" keys="End" onClick={following.toEnd} />
+        </div>
       )}
     </div>
   );
 };
 
-const toggle = (panel: Panel) => {
-  const { panel: before, with: _, ...rest } = route.value;
-  go(before === panel ? rest : { ...rest, panel }, "replace");
+const Gone = ({ id, again }: { id: string; again: () => void }) => {
+  // Somebody may bring it back elsewhere: then the list has it again.
+  const isListed = list.rows.value.some((row) => row.id === id && row.state !== "deleted");
+  const wasListed = useRef(isListed);
+  useEffect(() => {
+    if (isListed && !wasListed.current) again();
+    wasListed.current = isListed;
+  }, [isListed]);
+  return (
+    <main class="nothing" aria-label="Nothing here">
+      <p>This session is not here, or not yours. It may be in the trash.</p>
+      <button
+        type="button"
+        onClick={() =>
+          void attempt(api.undelete(id), "It is back.").then((row) => {
+            if (!row) return;
+            void list.reload();
+            again();
+          })
+        }
+      >
+        Take it out of the trash
+      </button>
+      <button type="button" onClick={again}>
+        Look again
+      </button>
+      <a href="#/">All sessions</a>
+    </main>
+  );
 };
-
-const Gone = ({ id, again }: { id: string; again: () => void }) => (
-  <main class="nothing" aria-label="Nothing here">
-    <p>This session is not here, or not yours. It may be in the trash.</p>
-    <button
-      type="button"
-      onClick={() =>
-        void attempt(api.undelete(id), "It is back.").then((row) => {
-          if (!row) return;
-          void list.reload();
-          again();
-        })
-      }
-    >
-      Take it out of the trash
-    </button>
-    <a href="#/">All sessions</a>
-  </main>
-);
 
 export const Conversation = ({ id, at }: { id: string; at: number | undefined }) => {
   const [round, setRound] = useState(0);
@@ -411,11 +279,20 @@ export const Conversation = ({ id, at }: { id: string; at: number | undefined })
       {standing !== "open" && talk.phase.value === "here" && (
         <p class={`standing ${standing}`} role="status" data-testid="standing">
           {STANDING[standing]}
-          {standing !== "refused" && <span class="dots" aria-hidden="true" />}
+          {standing === "refused" ? (
+            <>
+              {". "}
+              <button type="button" class="small" onClick={() => talk.tryAgain()}>
+                Try again
+              </button>
+            </>
+          ) : (
+            <span class="dots" aria-hidden="true" />
+          )}
         </p>
       )}
       <p class="unseen" role="status" aria-live="polite">
-        {visible(talk.told.value)}
+        <span key={talk.told.value.times}>{visible(talk.told.value.words)}</span>
       </p>
       <div class="middle">
         <div class="talk">

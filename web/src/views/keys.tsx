@@ -1,6 +1,6 @@
 // The shortcuts, in one table that both acts and is shown.
 import { signal } from "@preact/signals";
-import { go, route, type Panel } from "../route";
+import { go, toggle, uncover } from "../route";
 import { browser } from "../store";
 import { turn } from "../theme";
 import { Dialog, question } from "../ui";
@@ -14,11 +14,6 @@ const read = (): void => {
 
 const focus = (id: string): void => document.getElementById(id)?.focus();
 const jump = (where: string): boolean => window.dispatchEvent(new CustomEvent("jump", { detail: where }));
-const panel = (name: Panel): void => {
-  if (route.value.view !== "session") return;
-  const { panel: before, with: _, ...rest } = route.value;
-  go(before === name ? rest : { ...rest, panel: name }, "replace");
-};
 const row = (): void => document.querySelector<HTMLElement>(".sessions a.row")?.focus();
 
 export const KEYS: [string, string, () => void][] = [
@@ -26,9 +21,9 @@ export const KEYS: [string, string, () => void][] = [
   ["n", "New conversation", () => go({ view: "new" })],
   ["s", "To the sessions (then j and k, or the arrows; Enter opens)", () => (matchMedia("(max-width: 760px)").matches ? go({ view: "sessions" }) : undefined, row())],
   ["i", "To the prompt", () => focus("prompt")],
-  ["t", "Branches", () => panel("tree")],
-  ["c", "Context", () => panel("context")],
-  ["a", "About this session", () => panel("about")],
+  ["t", "Branches", () => toggle("tree")],
+  ["c", "Context", () => toggle("context")],
+  ["a", "About this session", () => toggle("about")],
   ["u", "Usage", () => go({ view: "usage" })],
   ["[", "To what you said before", () => jump("last")],
   ["]", "To what you said next", () => jump("next")],
@@ -45,8 +40,7 @@ addEventListener("keydown", (event) => {
   if (!isOn.value && event.key !== "Escape") return;
   if (target?.closest("input, textarea, select, dialog, [contenteditable]")) return;
   if (event.key === "Escape") {
-    const { panel: open, with: _, ...rest } = route.value;
-    if (open) go(rest, "replace");
+    uncover();
     return;
   }
   const found = KEYS.find(([key]) => key === event.key);

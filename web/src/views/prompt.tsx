@@ -106,9 +106,9 @@ export const Prompt = ({ name, isRunning, hint, send, abort }: PromptProps) => {
           if (event.key === "Enter" && !event.shiftKey && !isTouch.matches) {
             event.preventDefault();
             submit();
-          } else if (event.key === "ArrowUp" && (words === "" || at >= 0) && area.selectionStart === area.selectionEnd) {
+          } else if (event.key === "ArrowUp" && (words === "" || at >= 0) && area.selectionStart === area.selectionEnd && !words.slice(0, area.selectionStart).includes("\n")) {
             if (recall(1)) event.preventDefault();
-          } else if (event.key === "ArrowDown" && at >= 0) {
+          } else if (event.key === "ArrowDown" && at >= 0 && !words.slice(area.selectionEnd).includes("\n")) {
             if (recall(-1)) event.preventDefault();
           } else if (event.key === "Escape") {
             if (isRunning) abort();

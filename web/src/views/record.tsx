@@ -2,14 +2,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import type { Compaction, Line } from "../api";
-import { Code, Json } from "../code";
+import { Input, Json } from "../code";
 import { bytes, count, duration, when } from "../format";
 import { Markdown } from "../markdown";
 import { memo } from "../memo";
 import { attempt, copy, done } from "../notice";
+import { leave } from "../outbox";
 import { go, href, route } from "../route";
 import { type Block, number, output, said, text } from "../said";
-import { type Talk, leave } from "../talk";
+import type { Talk } from "../talk";
 import { Plain, Text, masked, visible } from "../text";
 import { Icon, question } from "../ui";
 import { draft } from "./prompt";
@@ -109,11 +110,7 @@ const CallView = ({ talk, call, n }: { talk: Talk; call: Extract<Block, { kind: 
       {isOpen && (
         <div class="inside">
           <h4>Input</h4>
-          {typeof (call.input as { command?: unknown } | null)?.command === "string" && Object.keys(call.input as object).length === 1 ? (
-            <Code text={(call.input as { command: string }).command} language="bash" />
-          ) : (
-            <Json value={call.input} />
-          )}
+          <Input value={call.input} />
           <h4>Output</h4>
           {result && at !== undefined ? <Output talk={talk} n={at} value={result.output} /> : <p class="hint">There is none{isRunning ? " yet" : ""}.</p>}
           {result?.repair && <p class="repair">This result was put in when the session was opened again: the real one was never saved.</p>}
@@ -292,10 +289,10 @@ const Actions = ({ talk, line, show }: { talk: Talk; line: Line; show: () => voi
               <button role="menuitem" onClick={act(() => void fork(n))}>
                 Fork after this
               </button>
-              <button role="menuitem" onClick={act(() => void attempt(api.rewind(talk.id, n), "The conversation goes on from there.").then(() => go({ view: "session", id: talk.id }, "replace")))}>
+              <button role="menuitem" onClick={act(() => void attempt(api.rewind(talk.id, n), "The conversation goes on from there.").then((moved) => moved && go({ view: "session", id: talk.id }, "replace")))}>
                 Rewind to here
               </button>
-              <button role="menuitem" onClick={act(() => ask("Branch from here", "Name of the branch", "Branch", (name) => void attempt(api.branch(talk.id, name, n), `The conversation is on “${name}” now.`).then(() => go({ view: "session", id: talk.id }, "replace"))))}>
+              <button role="menuitem" onClick={act(() => ask("Branch from here", "Name of the branch", "Branch", (name) => void attempt(api.branch(talk.id, name, n), `The conversation is on “${name}” now.`).then((begun) => begun && go({ view: "session", id: talk.id }, "replace"))))}>
                 Branch from here
               </button>
               <button role="menuitem" onClick={act(() => ask("Checkpoint here", "Name of the checkpoint", "Name it", (name) => void attempt(api.checkpoint(talk.id, name, n), `“${name}” stands here now.`)))}>
@@ -443,11 +440,14 @@ export const RecordView = memo(({ talk, line, before }: { talk: Talk; line: Line
     case "turn": {
       const state = text(record["state"]);
       if (state === "running") return null;
+      // An error that was written before it says why already.
+      const error = before === null ? undefined : talk.lines.get(before)?.record;
+      const reason = error?.["type"] === "error" && error["message"] === record["reason"] ? "" : text(record["reason"]);
       return (
         <Aside talk={talk} line={line} kind={`turn ${state === "done" ? "" : "bad"}`}>
           {TURNS.get(state) ?? visible(state).slice(0, 60)}
           {usageOf(record)}
-          {record["reason"] ? ` · ${masked(text(record["reason"])).slice(0, 300)}` : ""}
+          {reason ? ` · ${masked(reason).slice(0, 300)}` : ""}
         </Aside>
       );
     }

@@ -198,6 +198,7 @@ export const Sessions = ({ agents }: { agents: Agent[] }) => {
     overscan: 12,
   });
   const last = shown.items[shown.items.length - 1]?.index ?? 0;
+  useEffect(() => list.see(rows[last]?.id), [last, rows]);
   useEffect(() => {
     if (!hits && !list.isLoading.value && !list.isWhole.value && last > rows.length - AHEAD) void list.more();
   }, [last, rows.length, hits, list.isLoading.value, list.isWhole.value]);
@@ -218,7 +219,9 @@ export const Sessions = ({ agents }: { agents: Agent[] }) => {
           value={list.words.value}
           onInput={(event) => list.look(event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key === "ArrowDown" || (event.key === "Enter" && !event.isComposing)) {
+            // While characters are being put together, these keys choose one.
+            if (event.isComposing || event.keyCode === 229) return;
+            if (event.key === "ArrowDown" || event.key === "Enter") {
               event.preventDefault();
               step(shown.frame.current, 0);
             } else if (event.key === "Escape") {

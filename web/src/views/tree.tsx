@@ -13,6 +13,7 @@ import { IconButton, Spinner, now, question } from "../ui";
 const HEIGHT = 34;
 const LANE = 18;
 const LEFT = 14;
+/** More lanes than these are scrolled to. */
 const MOST_LANES = 8;
 
 /** What went wrong in a turn, in a word or two. */
@@ -34,9 +35,9 @@ export const TreeView = ({ talk, close }: { talk: Talk; close: () => void }) => 
     };
   }, [talk, shape]);
   const rows = useMemo(() => (tree ? layOut(tree) : []), [tree]);
-  const lanes = Math.min(MOST_LANES, Math.max(1, ...rows.map((row) => row.lane + 1)));
-  const width = LEFT + lanes * LANE + 6;
-  const x = (lane: number) => LEFT + Math.min(lane, MOST_LANES - 1) * LANE;
+  const lanes = rows.reduce((most, row) => Math.max(most, row.lane + 1), 1);
+  const widthOf = (count: number) => LEFT + count * LANE + 6;
+  const x = (lane: number) => LEFT + lane * LANE;
   const y = (at: number) => at * HEIGHT + HEIGHT / 2;
   const back = () => go({ view: "session", id: talk.id, panel: "tree" }, "replace");
   const withEnd = (row: Row, work: (end: number) => void) => () => work(row.turn.end);
@@ -44,12 +45,13 @@ export const TreeView = ({ talk, close }: { talk: Talk; close: () => void }) => 
   const ask = (title: string, label: string, then: (name: string) => void) => {
     question.value = { title, label, action: "Name it", then };
   };
+  const picked = rows.find((row) => row.turn.n === chosen);
   const actions = (row: Row) => (
-    <div class="actions" role="group" aria-label="What to do there">
+    <div class="actions" role="group" aria-label={`What to do with record ${row.turn.n}`}>
       <button type="button" onClick={withEnd(row, (end) => go({ view: "session", id: talk.id, panel: "tree", n: row.turn.n, ...(end === tree?.head ? {} : { at: end }) }))}>
         Look
       </button>
-      <button type="button" onClick={withEnd(row, (end) => void attempt(api.rewind(talk.id, end), "The conversation goes on from there.").then(back))}>
+      <button type="button" onClick={withEnd(row, (end) => void attempt(api.rewind(talk.id, end), "The conversation goes on from there.").then((moved) => moved && back()))}>
         Rewind to it
       </button>
       <button type="button" disabled={row.turn.before === null} onClick={() => row.turn.before !== null && forkAt(row.turn.before)}>
@@ -58,7 +60,7 @@ export const TreeView = ({ talk, close }: { talk: Talk; close: () => void }) => 
       <button type="button" onClick={withEnd(row, forkAt)}>
         Fork after it
       </button>
-      <button type="button" onClick={withEnd(row, (end) => ask("Branch from there", "Name of the branch", (name) => void attempt(api.branch(talk.id, name, end), `The conversation is on “${name}” now.`).then(back)))}>
+      <button type="button" onClick={withEnd(row, (end) => ask("Branch from there", "Name of the branch", (name) => void attempt(api.branch(talk.id, name, end), `The conversation is on “${name}” now.`).then((begun) => begun && back())))}>
         Branch
       </button>
       <button type="button" onClick={withEnd(row, (end) => ask("Checkpoint", "Name of the checkpoint", (name) => void attempt(api.checkpoint(talk.id, name, end), `“${name}” stands there now.`)))}>
@@ -67,8 +69,10 @@ export const TreeView = ({ talk, close }: { talk: Talk; close: () => void }) => 
       <button
         type="button"
         onClick={withEnd(row, (end) => {
-          if (other === null) setOther(end);
-          else go({ view: "session", id: talk.id, panel: "compare", at: other, with: end });
+          if (other === null) {
+            setOther(end);
+            choose(null);
+          } else go({ view: "session", id: talk.id, panel: "compare", at: other, with: end });
         })}
       >
         {other === null ? "Compare…" : "Compare with it"}
@@ -95,28 +99,30 @@ export const TreeView = ({ talk, close }: { talk: Talk; close: () => void }) => 
         <p class="hint">Nothing was said yet.</p>
       ) : (
         <div class="graph">
-          <svg width={width} height={rows.length * HEIGHT} role="img" aria-label={`${tree.branches.length} branches with ${rows.length} turns`}>
-            {rows.map((row, at) => {
-              if (row.parent === null) return null;
-              const [fx, fy, tx, ty] = [x((rows[row.parent] as Row).lane), y(row.parent), x(row.lane), y(at)];
-              const way = fx === tx ? `M${fx} ${fy}V${ty}` : `M${fx} ${fy}C${fx} ${fy + HEIGHT * 0.8} ${tx} ${Math.min(fy + HEIGHT * 0.4, ty)} ${tx} ${Math.min(fy + HEIGHT, ty)}V${ty}`;
-              return <path key={row.turn.n} d={way} class={row.isOnPath ? "on" : "off"} />;
-            })}
-            {rows.map((row, at) => (
-              <g key={row.turn.n}>
-                <circle cx={x(row.lane)} cy={y(at)} r={row.names.some((one) => one.kind === "head") ? 7 : 5} class={`${row.isOnPath ? "on" : "off"}${badly(row.turn) ? " bad" : ""}`} />
-                {row.names.some((one) => one.kind === "checkpoint") && <path class="flag" d={`M${x(row.lane) + 5} ${y(at) - 5}l7 -5v9z`} />}
-                {row.names.some((one) => one.kind === "compaction") && <path class="cut" d={`M${x(row.lane) - 7} ${y(at) + 9}h14`} />}
-              </g>
-            ))}
-          </svg>
+          <div class="lanes" style={{ maxWidth: `${widthOf(MOST_LANES)}px` }} {...(lanes > MOST_LANES ? { tabIndex: 0, role: "group", "aria-label": "Lanes" } : {})}>
+            <svg width={widthOf(lanes)} height={rows.length * HEIGHT} role="img" aria-label={`${tree.branches.length} branches with ${rows.length} turns`}>
+              {rows.map((row, at) => {
+                if (row.parent === null) return null;
+                const [fx, fy, tx, ty] = [x((rows[row.parent] as Row).lane), y(row.parent), x(row.lane), y(at)];
+                const way = fx === tx ? `M${fx} ${fy}V${ty}` : `M${fx} ${fy}C${fx} ${fy + HEIGHT * 0.8} ${tx} ${Math.min(fy + HEIGHT * 0.4, ty)} ${tx} ${Math.min(fy + HEIGHT, ty)}V${ty}`;
+                return <path key={row.turn.n} d={way} class={row.isOnPath ? "on" : "off"} />;
+              })}
+              {rows.map((row, at) => (
+                <g key={row.turn.n}>
+                  <circle cx={x(row.lane)} cy={y(at)} r={row.names.some((one) => one.kind === "head") ? 7 : 5} class={`${row.isOnPath ? "on" : "off"}${badly(row.turn) ? " bad" : ""}`} />
+                  {row.names.some((one) => one.kind === "checkpoint") && <path class="flag" d={`M${x(row.lane) + 5} ${y(at) - 5}l7 -5v9z`} />}
+                  {row.names.some((one) => one.kind === "compaction") && <path class="cut" d={`M${x(row.lane) - 7} ${y(at) + 9}h14`} />}
+                </g>
+              ))}
+            </svg>
+          </div>
           <ol>
-            {rows.map((row, at) => {
+            {rows.map((row) => {
               const isChosen = chosen === row.turn.n;
               const words = visible(row.turn.words) || `record ${row.turn.n}`;
               return (
                 <li key={row.turn.n} class={row.isOnPath ? "on" : "off"}>
-                  <button type="button" class="turn" data-testid="turn" data-n={row.turn.n} aria-expanded={isChosen} style={{ height: `${HEIGHT}px` }} onClick={() => choose(isChosen ? null : row.turn.n)}>
+                  <button type="button" class="turn" data-testid="turn" data-n={row.turn.n} aria-pressed={isChosen} style={{ height: `${HEIGHT}px` }} onClick={() => choose(isChosen ? null : row.turn.n)}>
                     <span class="words" dir="auto" lang={language(words)}>
                       {masked(words)}
                     </span>
@@ -128,7 +134,6 @@ export const TreeView = ({ talk, close }: { talk: Talk; close: () => void }) => 
                     ))}
                     <time>{row.turn.ms === null ? "" : ago(row.turn.ms, now.value)}</time>
                   </button>
-                  {isChosen && <div class={at > rows.length - 3 ? "over up" : "over"}>{actions(row)}</div>}
                 </li>
               );
             })}
@@ -141,6 +146,7 @@ export const TreeView = ({ talk, close }: { talk: Talk; close: () => void }) => 
           <a href={href({ view: "session", id: talk.id, panel: "tree" })}>Back to where it goes on</a>
         </p>
       )}
+      {picked && <footer>{actions(picked)}</footer>}
     </aside>
   );
 };

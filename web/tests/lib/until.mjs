@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
 /** Longer than anything should take, and only waited for if something hangs. */
-export const patience = Number(process.env.UNFORGET_PATIENCE ?? 60_000);
+export const patience = Number(process.env.UNFORGET_PATIENCE ?? 180_000);
 const look = 20;
 
 /**

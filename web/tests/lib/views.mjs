@@ -44,6 +44,8 @@ export async function say(page, words) {
 
 /** Waits until nothing is going on and nothing waits. */
 export async function settled(page) {
+  // While a new conversation is fetched there is nothing to be seen of its turn either.
+  await frame(page).waitFor();
   await until('the turn is over', async () => {
     const [aborts, waiting, coming] = await Promise.all([
       page.getByRole('button', { name: 'Abort' }).count(),

@@ -304,7 +304,7 @@ pub(crate) fn prefix(request: &Recorded) -> String {
 
 /// Waits until a task has done something; a test that waits for longer has failed.
 pub(crate) async fn soon(event: &Notify) {
-    tokio::time::timeout(Duration::from_secs(30), event.notified()).await.expect("it never happened");
+    tokio::time::timeout(Duration::from_secs(120), event.notified()).await.expect("it never happened");
 }
 
 /// An HTTP error of the server.

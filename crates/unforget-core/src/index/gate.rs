@@ -7,7 +7,7 @@
 //! - Whoever asks or writes holds the lock of `catalog.lock` together with others, and sees first that the three names still
 //!   lead to the files that its connection has open. Whoever makes, moves or closes them holds it alone. So a file that is deleted in the middle of a transaction has no
 //!   successor before that transaction is over, and nobody begins another on a file without a name.
-//! - What `catalog.lock` says (the *seal*) tells whether a log that is not there was done with, or held something that is lost now; and
+//! - What `catalog.lock` says (the *seal*) tells whether a log that is not there was done with (also by somebody who was killed while doing so), or held something that is lost now; and
 //!   whether a log belongs to the database beside it. If not, the index is of no use and is built anew. No second log or memory is ever made beside one that
 //!   someone may still use.
 //!
@@ -32,6 +32,10 @@ const ATTEMPTS: usize = 4;
 const MAX_SEAL: usize = 128;
 /// The seal of a database whose log was done with.
 const CLEAN: &str = "clean\n";
+/// The seal of a database that is being made.
+const NEW: &str = "new\n";
+/// What the seal of a database begins with whose log is being taken over and removed.
+const CLOSING: &str = "closing ";
 const LOG: &str = "-wal";
 const MEMORY: &str = "-shm";
 /// What the names of the files of a database end with.
@@ -61,6 +65,15 @@ struct Names {
 }
 
 impl Names {
+    /// Whether nothing is missing that is not there, as far as is known.
+    fn are_whole(&self, seal: &Seal) -> bool {
+        match seal {
+            Seal::Clean => true,
+            Seal::Closing(database, log) => self.database == Some(*database) && self.log.is_none_or(|it| it == *log),
+            Seal::Unknown | Seal::Together(..) | Seal::New => false,
+        }
+    }
+
     fn are_all_there(&self) -> bool {
         self.database.is_some() && self.log.is_some() && self.memory.is_some()
     }
@@ -75,6 +88,10 @@ enum Seal {
     Clean,
     /// This database has this log.
     Together(Identity, Identity),
+    /// The last one who had this database open takes over this log and removes it: whether it came to that end or was killed on the way, what is there is whole.
+    Closing(Identity, Identity),
+    /// It is being made, and nobody has ever asked it anything.
+    New,
 }
 
 /// An open database, and which files it is.
@@ -116,24 +133,32 @@ impl Gate {
         let mut bytes = [0; MAX_SEAL];
         let filled = read_full(self.file.as_ref(), &mut bytes, 0).map_err(refused)?;
         let text = std::str::from_utf8(&bytes[..filled]).unwrap_or_default();
-        if text == CLEAN {
-            return Ok(Seal::Clean);
+        match text {
+            CLEAN => return Ok(Seal::Clean),
+            NEW => return Ok(Seal::New),
+            _ => {}
         }
+        let (is_closing, text) = text.strip_prefix(CLOSING).map_or((false, text), |rest| (true, rest));
         let numbers: Vec<u64> = match text.strip_suffix('\n') {
             Some(line) => line.split(' ').filter_map(|number| number.parse().ok()).collect(),
             None => Vec::new(),
         };
         Ok(match numbers[..] {
+            [a, b, c, d] if is_closing => Seal::Closing((a, b), (c, d)),
             [a, b, c, d] => Seal::Together((a, b), (c, d)),
             _ => Seal::Unknown,
         })
     }
 
     fn set(&mut self, seal: &Seal) -> Asked<()> {
+        let numbers =
+            |database: &Identity, log: &Identity| format!("{} {} {} {}\n", database.0, database.1, log.0, log.1);
         let text = match seal {
             Seal::Unknown => String::new(),
             Seal::Clean => CLEAN.to_owned(),
-            Seal::Together(database, log) => format!("{} {} {} {}\n", database.0, database.1, log.0, log.1),
+            Seal::New => NEW.to_owned(),
+            Seal::Together(database, log) => numbers(database, log),
+            Seal::Closing(database, log) => CLOSING.to_owned() + &numbers(database, log),
         };
         self.file.set_len(0).and_then(|()| write_full(self.file.as_mut(), text.as_bytes())).map_err(refused)
     }
@@ -166,26 +191,31 @@ impl Index {
     fn make(&self, access: OpenFlags, wait: Duration, until: Instant) -> Asked<Open> {
         let mut gate = self.enter(Company::Nobody, until)?;
         let mut names = self.names()?;
-        if names.database.is_none() {
+        let seal = gate.seal()?;
+        // One that somebody began to make and did not finish says nothing.
+        if names.database.is_none() || seal == Seal::New {
             if !access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
                 return Err(Trouble::Absent);
             }
             // Whatever else is there belonged to one that is gone.
-            for ending in &ENDINGS[1..] {
+            for ending in ENDINGS {
                 self.remove(ending)?;
             }
-            gate.set(&Seal::Unknown)?;
+            gate.set(&Seal::New)?;
             // An empty file, which SQLite takes for a new database: its own would be readable by others.
             self.medium.open(Path::new(layout::INDEX), Access::CreateNew).map(drop).map_err(refused)?;
             names = self.names()?;
-        } else if gate.seal()? != Seal::Clean && !self.is_empty()? {
+        } else if !names.are_whole(&seal) && !self.is_empty()? {
             return Err(Trouble::Unusable("its log or its memory is gone, maybe while someone uses them".to_owned()));
+        } else if matches!(seal, Seal::Closing(..)) && names.log.is_none() {
+            // What its last user did not come to say. The next log is another one.
+            gate.set(&Seal::Clean)?;
         }
         self.open(access, names, &mut gate, wait)
     }
 
     fn open(&self, access: OpenFlags, before: Names, gate: &mut Gate, wait: Duration) -> Asked<Open> {
-        if let (Seal::Together(database, log), Some(found)) = (gate.seal()?, before.log)
+        if let (Seal::Together(database, log) | Seal::Closing(database, log), Some(found)) = (gate.seal()?, before.log)
             && (Some(database), log) != (before.database, found)
         {
             return Err(Trouble::Unusable("its log is that of another one".to_owned()));
@@ -339,10 +369,14 @@ impl Index {
             return Ok(());
         }
         open.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        let (Some(database), Some(log)) = (open.names.0.database, open.names.0.log) else { return Ok(()) };
+        // Whoever is killed from here on leaves two files of three, or one.
+        gate.set(&Seal::Closing(database, log))?;
         drop(open);
         match self.names()?.log {
             None => gate.set(&Seal::Clean),
-            Some(_) => Ok(()),
+            // Others have it open.
+            Some(_) => gate.set(&Seal::Together(database, log)),
         }
     }
 }

@@ -231,7 +231,7 @@ fn very_many_named_branches_take_a_time_that_grows_with_their_number() {
     let tree = tree(&lines);
     let begin = std::time::Instant::now();
     assert_eq!(tree.branches().iter().map(|it| it.names.len()).sum::<usize>(), names.len() + 1);
-    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < std::time::Duration::from_secs(120), "{:?}", begin.elapsed());
 }
 
 #[test]

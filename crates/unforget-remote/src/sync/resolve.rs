@@ -5,8 +5,8 @@
 //! branch, its mark in the outbox, the old transcript in the trash), then one rename changes what the id means. Killed before it, the
 //! session is as diverged as before, and the same call comes to the same end; killed after it, there is nothing left to do.
 //!
-//! The session's lock is held throughout: nobody adds words that the decision did not know of. Only sessions of this program can be resolved;
-//! what another program wrote is not said again by this one.
+//! The session's lock is held throughout: nobody adds words that the decision did not know of. Lines of
+//! another program name their parents themselves, so they are said again as they are.
 
 use unforget_core::reader::LogReader;
 use unforget_core::rebase::rebase;

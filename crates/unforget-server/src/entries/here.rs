@@ -131,7 +131,7 @@ impl Here {
             let Some(kept) = self.kept(realm, &place, &header.born)? else { continue };
             listed.push(Listed {
                 session_id: header.session_id,
-                mtime_ms: kept.last_ms.unwrap_or_else(|| stat.modified_ns.div_euclid(1_000_000)),
+                mtime_ms: written_ms(kept.last_ms, stat.modified_ns.div_euclid(1_000_000)),
                 data: kept.spelled(spelling),
             });
         }
@@ -186,6 +186,12 @@ impl Here {
         }
         all.entry(realm.root().join(path)).or_default().clone()
     }
+}
+
+/// When a session was written last. A fetched file is younger than what is in it, so its entries tell; but an entry of a clock that is ahead would make its
+/// session the latest one until then, so that it was not written later than its file.
+fn written_ms(said_ms: Option<i64>, file_ms: i64) -> i64 {
+    said_ms.map_or(file_ms, |said_ms| said_ms.min(file_ms))
 }
 
 /// What tells a batch from another one.

@@ -108,6 +108,7 @@ fn memory() -> (Arc<Away>, Arc<dyn Remote>) {
     let away = Arc::new(Away {
         inner: Arc::new(unforget_remote::memory::Memory::default().remote()),
         is_away: false.into(),
+        is_silent: false.into(),
         deletions: tokio::sync::Semaphore::new(100),
     });
     (away.clone(), away)
@@ -118,6 +119,8 @@ fn memory() -> (Arc<Away>, Arc<dyn Remote>) {
 struct Away {
     inner: Arc<dyn Remote>,
     is_away: std::sync::atomic::AtomicBool,
+    /// Whether it takes what is sent and answers nothing.
+    is_silent: std::sync::atomic::AtomicBool,
     /// How many deletions may go on.
     deletions: tokio::sync::Semaphore,
 }
@@ -127,7 +130,10 @@ impl Away {
         self.is_away.store(is_away, std::sync::atomic::Ordering::SeqCst);
     }
 
-    fn asked(&self) -> unforget_remote::Result<()> {
+    async fn asked(&self) -> unforget_remote::Result<()> {
+        if self.is_silent.load(std::sync::atomic::Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         match self.is_away.load(std::sync::atomic::Ordering::SeqCst) {
             true => Err(unforget_remote::Error::Unavailable { place: "it".into(), reason: "away".into(), wait: None }),
             false => Ok(()),
@@ -137,7 +143,7 @@ impl Away {
 
 impl Remote for Away {
     fn frontier<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, unforget_remote::Result<Frontier>> {
-        Box::pin(async move { self.asked().and(self.inner.frontier(stream).await) })
+        Box::pin(async move { self.asked().await.and(self.inner.frontier(stream).await) })
     }
 
     fn append<'a>(
@@ -147,7 +153,7 @@ impl Remote for Away {
         lines: &'a [Bytes],
     ) -> BoxFuture<'a, unforget_remote::Result<Frontier>> {
         Box::pin(async move {
-            self.asked()?;
+            self.asked().await?;
             self.inner.append(stream, after, lines).await
         })
     }
@@ -157,7 +163,7 @@ impl Remote for Away {
         stream: &'a Stream,
         from: u64,
     ) -> BoxFuture<'a, unforget_remote::Result<unforget_remote::Page>> {
-        Box::pin(async move { self.asked().and(self.inner.read(stream, from).await) })
+        Box::pin(async move { self.asked().await.and(self.inner.read(stream, from).await) })
     }
 
     fn list<'a>(
@@ -165,12 +171,12 @@ impl Remote for Away {
         prefix: &'a unforget_remote::Prefix,
         cursor: Option<&'a str>,
     ) -> BoxFuture<'a, unforget_remote::Result<unforget_remote::Listing>> {
-        Box::pin(async move { self.asked().and(self.inner.list(prefix, cursor).await) })
+        Box::pin(async move { self.asked().await.and(self.inner.list(prefix, cursor).await) })
     }
 
     fn delete<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, unforget_remote::Result<()>> {
         Box::pin(async move {
-            self.asked()?;
+            self.asked().await?;
             self.deletions.acquire().await.unwrap().forget();
             self.inner.delete(stream).await
         })
@@ -231,6 +237,40 @@ async fn a_remote_that_is_away_is_not_an_empty_one() {
     away.set(false);
     assert!(two.entries.end().await);
     assert_eq!(one.load(&key()).await.as_deref(), Some(r#"[{"uuid":"a"},{"uuid":"z"}]"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_remote_that_swallows_everything_is_waited_for_by_one_and_not_by_all() {
+    let (away, remote) = memory();
+    let one = machine(&remote);
+    one.append(&key(), &[r#"{"uuid":"a"}"#]).await;
+    away.is_silent.store(true, std::sync::atomic::Ordering::SeqCst);
+    let begun = tokio::time::Instant::now();
+    for uuid in ["b", "c", "d", "e", "f", "g"] {
+        assert_eq!(one.append(&key(), &[&format!("{{\"uuid\":\"{uuid}\"}}")]).await, Durability::Disk);
+    }
+    // The clock is moved by waiting only, so this does not depend on the machine.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(11), "{:?}", begun.elapsed());
+    away.is_silent.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert!(one.entries.end().await);
+    let there = machine(&remote).load(&key()).await.unwrap();
+    assert_eq!(there.matches("uuid").count(), 7, "{there}");
+    // It answers again, so nobody is spared the look.
+    assert_eq!(one.append(&key(), &[r#"{"uuid":"h"}"#]).await, Durability::Remote);
+}
+
+#[tokio::test]
+async fn an_entry_of_a_clock_that_is_ahead_is_not_from_the_future() {
+    let one = machine(&memory().1);
+    let entry = |id: &str, year: u32| format!("{{\"uuid\":\"{id}\",\"timestamp\":\"{year}-01-01T00:00:00.000Z\"}}");
+    one.append(&key(), &[&entry("a", 2020)]).await;
+    let ahead = Key::new("p".to_owned(), "ahead".to_owned(), None).unwrap();
+    one.append(&ahead, &[&entry("b", 2999)]).await;
+    let mut listed = one.entries.list(&one.realm, "p", Spelling::Python).await.unwrap();
+    listed.sort_by_key(|listed| listed.mtime_ms);
+    let ms = |time: &str| unforget_core::stamp::parse_rfc3339(time).unwrap();
+    assert_eq!(listed[0].mtime_ms, ms("2020-01-01T00:00:00.000Z"));
+    assert!(listed[1].mtime_ms < ms("2999-01-01T00:00:00.000Z"), "{}", listed[1].mtime_ms);
 }
 
 #[tokio::test]

@@ -10,9 +10,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Mutex as Turn;
+use tokio::time::Instant;
 use unforget_core::stamp::SharedSource;
 use unforget_remote::sync::{self, Bookmarks, Link, Local as _, Outbox, Plain, Waiting};
 use unforget_remote::{Error, Remote, Stream};
@@ -25,6 +26,8 @@ use crate::realm::Realm;
 
 /// How long a remote may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long after a silence nobody else waits for the remote, if what is here will do.
+const GIVEN_UP: Duration = Duration::from_secs(5);
 /// How long a key has to be quiet before its mark goes.
 const QUIET: Duration = Duration::from_secs(2);
 /// How many keys are fetched at a time.
@@ -58,6 +61,8 @@ pub(super) struct There {
     carrying: Mutex<HashMap<PathBuf, Arc<Carrying>>>,
     /// Realms of which something may not be there yet.
     behind: Mutex<HashMap<PathBuf, Arc<Realm>>>,
+    /// When somebody waited for the remote last and heard nothing.
+    silent: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +84,15 @@ impl std::fmt::Debug for There {
 enum Way {
     Out,
     Both,
+}
+
+/// Who wants entries carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Somebody who waits for an answer.
+    Caller,
+    /// Nobody: it is tried again and again.
+    Later,
 }
 
 fn away() -> Problem {
@@ -133,7 +147,7 @@ impl Parcel {
             if until <= Instant::now() {
                 return;
             }
-            tokio::time::sleep_until(until.into()).await;
+            tokio::time::sleep_until(until).await;
         }
     }
 
@@ -145,7 +159,7 @@ impl Parcel {
 
 impl There {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, carrying: Mutex::default(), behind: Mutex::default() }
+        Self { settings, carrying: Mutex::default(), behind: Mutex::default(), silent: Mutex::default() }
     }
 
     /// What another process would know.
@@ -192,18 +206,35 @@ impl There {
 
     /// Has here what is there, and there what is here. That there is nothing on either side is no error; that there was no answer is one.
     pub(super) async fn bring(&self, realm: &Arc<Realm>, key: &Key) -> Result<()> {
-        self.carry(realm, self.of_key(realm, key)?, Way::Both).await
+        self.carry(realm, self.of_key(realm, key)?, Way::Both, For::Caller).await
     }
 
     /// Has there what is here.
     pub(super) async fn send(&self, realm: &Arc<Realm>, key: &Key) -> Result<()> {
-        self.carry(realm, self.of_key(realm, key)?, Way::Out).await
+        self.carry(realm, self.of_key(realm, key)?, Way::Out, For::Caller).await
     }
 
-    async fn carry(&self, realm: &Arc<Realm>, parcel: Parcel, way: Way) -> Result<()> {
+    /// Whether the remote was silent just now, so that who asks need not wait as long as the one before. Of those who ask later one finds out anew.
+    fn is_given_up(&self) -> bool {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_given_up = silent.is_some_and(|since| since.elapsed() < GIVEN_UP);
+        if silent.is_some() && !is_given_up {
+            *silent = Some(Instant::now());
+        }
+        is_given_up && !self.is_awaited()
+    }
+
+    fn note_silence(&self, since: Option<Instant>) {
+        *self.silent.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    async fn carry(&self, realm: &Arc<Realm>, parcel: Parcel, way: Way, who: For) -> Result<()> {
         let carrying = self.carrying(realm, &parcel.place);
         // Whoever has the turn gives it up when the remote is silent.
         let _turn = carrying.turn.lock().await;
+        if who == For::Caller && self.is_given_up() {
+            return Err(away());
+        }
         parcel.heard();
         let work = async {
             for _ in 0..ATTEMPTS {
@@ -223,8 +254,14 @@ impl There {
         };
         tokio::select! {
             biased;
-            carried = work => carried,
-            () = parcel.silence() => Err(away()),
+            carried = work => {
+                self.note_silence(None);
+                carried
+            }
+            () = parcel.silence() => {
+                self.note_silence(Some(Instant::now()));
+                Err(away())
+            }
         }
     }
 
@@ -303,7 +340,8 @@ impl There {
 
     async fn carry_all(&self, realm: &Arc<Realm>, parcels: Vec<Parcel>) -> Result<()> {
         use futures_util::StreamExt as _;
-        let carried = futures_util::stream::iter(parcels).map(|parcel| self.carry(realm, parcel, Way::Both));
+        let carried =
+            futures_util::stream::iter(parcels).map(|parcel| self.carry(realm, parcel, Way::Both, For::Caller));
         let mut carried = carried.buffer_unordered(AT_A_TIME);
         while let Some(carried) = carried.next().await {
             match carried {
@@ -334,7 +372,7 @@ impl There {
     }
 
     /// Deletes there and here, and forgets what was known of it. Nobody carries any of it meanwhile: what is gone on one side only would be taken for new.
-    pub(super) async fn delete(&self, here: &Here, realm: &Arc<Realm>, key: &Key) -> Result<()> {
+    pub(super) async fn delete(&self, here: &Arc<Here>, realm: &Arc<Realm>, key: &Key) -> Result<()> {
         let own = key.stream(&self.tenant(realm))?;
         let mut streams = Vec::new();
         if key.subpath().is_none() {
@@ -362,7 +400,10 @@ impl There {
                 Ok(deleted) => deleted?,
                 Err(_) => return Err(away()),
             }
-            here.delete(realm, &parcel.place)?;
+            let (here, deleted, place) = (here.clone(), realm.clone(), parcel.place.clone());
+            // Another process may have to be waited for.
+            let gone = tokio::task::spawn_blocking(move || here.delete(&deleted, &place)).await;
+            gone.unwrap_or_else(|error| Err(Problem::fallen("the store of entries", &error)))?;
             parcel.bookmarks.forget(parcel.local.dir(), parcel.local.id())?;
             parcel.outbox.remove(parcel.local.dir(), parcel.local.id())?;
             // What was refused is gone with the rest.
@@ -449,7 +490,7 @@ impl There {
             return Ok(false);
         }
         let key = header.key()?;
-        self.send(realm, &key).await?;
+        self.carry(realm, self.of_key(realm, &key)?, Way::Out, For::Later).await?;
         let parcel = self.of_key(realm, &key)?;
         let pushing = async { sync::push(&parcel.link(), &mut |_| parcel.heard()).await };
         let pushed = tokio::select! {

@@ -122,7 +122,8 @@ impl Fleet {
     /// Sends a session that was brought back from the trash, all of it.
     pub(crate) async fn bring_back(&self, realm: &Realm, name: &Name) -> Result<()> {
         let parcel = self.parcel(realm, name)?;
-        parcel.bookmarks.forget(&name.dir, &name.id)?;
+        // Its sides, too: the files are the same ones as before, so what is remembered of them would still hold.
+        sync::forget(&parcel.link())?;
         parcel.send().await.map_err(Problem::from)
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the tests write as another program does")]
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use serde_json::json;
@@ -25,6 +26,10 @@ struct Machine {
 
 impl Machine {
     fn new(remote: &Arc<dyn Remote>, agent: &str) -> Self {
+        Self::at(remote, agent, Arc::new(System))
+    }
+
+    fn at(remote: &Arc<dyn Remote>, agent: &str, source: SharedSource) -> Self {
         let home = tempfile::tempdir().unwrap();
         let fleet = Fleet::new(Settings {
             remote: remote.clone(),
@@ -32,7 +37,7 @@ impl Machine {
             known_as: "elsewhere".to_owned(),
             address: "http://127.0.0.1:1".to_owned(),
             home: home.path().to_string_lossy().into_owned(),
-            source: Arc::new(System),
+            source,
             is_awaited: true,
             lease: Duration::from_secs(600),
         });
@@ -92,7 +97,7 @@ async fn lines_behind_the_last_turn_are_sent_before_a_session_is_given_back() {
     first.write("a", None);
     let hold = first.take().await;
     hold.push().await.unwrap();
-    assert!(!hold.parcel.is_marked());
+    assert!(!hold.parcel().is_marked());
     first.write("b", Some("a"));
     hold.release().await;
     second.take().await;
@@ -123,6 +128,11 @@ async fn a_session_of_another_program_that_went_two_ways_is_one_again() {
     second.write("beside", Some("here"));
     let outbox = Outbox::new(second.realm.store().medium().clone(), "elsewhere");
     outbox.add(&second.name.dir, &second.name.id, 1).unwrap();
+    // Not while another server has it: that one would be told that it lost the session.
+    let hold = first.take().await;
+    second.fleet.send_left(&second.realm, |_| false).await.unwrap();
+    assert_eq!(second.lines(), ["a", "there", "here", "beside"]);
+    hold.release().await;
     second.fleet.send_left(&second.realm, |_| false).await.unwrap();
     assert_eq!(second.lines(), ["a", "there", "here", "later", "beside"]);
     assert!(!second.fleet.is_behind(second.realm.store()));
@@ -192,4 +202,97 @@ async fn a_session_that_two_ask_for_at_once_is_fetched_for_both() {
     // They are begun in this order, each as far as it comes.
     let (one, other, ()) = tokio::join!(fetch(), fetch(), async { gate.add_permits(1) });
     assert_eq!((one, other), (Ok(()), Ok(())));
+}
+
+/// A clock that stands still, long ago.
+#[derive(Debug)]
+struct LongAgo;
+
+impl unforget_core::stamp::Source for LongAgo {
+    fn now_ms(&self) -> i64 {
+        1_000_000_000_000
+    }
+
+    fn new_id(&self, created_ms: i64) -> SessionId {
+        System.new_id(created_ms)
+    }
+}
+
+/// A remote that hands nothing out as long as it is told so.
+#[derive(Debug)]
+struct Stubborn(Arc<dyn Remote>, std::sync::atomic::AtomicBool);
+
+impl Remote for Stubborn {
+    fn frontier<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<Frontier, Error>> {
+        self.0.frontier(stream)
+    }
+
+    fn append<'a>(
+        &'a self,
+        stream: &'a Stream,
+        after: &'a Frontier,
+        lines: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Frontier, Error>> {
+        self.0.append(stream, after, lines)
+    }
+
+    fn read<'a>(&'a self, stream: &'a Stream, from: u64) -> BoxFuture<'a, Result<Page, Error>> {
+        match stream.side().is_empty() && self.1.load(std::sync::atomic::Ordering::SeqCst) {
+            true => {
+                let refused = Error::Unavailable { place: "it".to_owned(), reason: "away".to_owned(), wait: None };
+                Box::pin(async { Err(refused) })
+            }
+            false => self.0.read(stream, from),
+        }
+    }
+
+    fn list<'a>(&'a self, prefix: &'a Prefix, cursor: Option<&'a str>) -> BoxFuture<'a, Result<Listing, Error>> {
+        self.0.list(prefix, cursor)
+    }
+
+    fn delete<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<(), Error>> {
+        self.0.delete(stream)
+    }
+}
+
+#[tokio::test]
+async fn a_takeover_that_failed_half_way_is_not_taken_for_one_that_was_not_needed() {
+    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
+    let mut died = Machine::at(&remote, "main", Arc::new(LongAgo));
+    died.name.id = died.begin().await;
+    died.take().await;
+    let stubborn = Arc::new(Stubborn(remote.clone(), true.into()));
+    let served: Arc<dyn Remote> = stubborn.clone();
+    let mut second = Machine::new(&served, "main");
+    second.name.id = died.name.id.clone();
+    assert!(second.fleet.take(&second.realm, &second.name).await.is_err());
+    stubborn.1.store(false, std::sync::atomic::Ordering::SeqCst);
+    let hold = second.take().await;
+    assert!(hold.was_left(), "somebody died, and what it left is still to be seen to");
+    let text = std::fs::read_to_string(second.path()).unwrap();
+    assert!(text.contains("\"served\""), "{text}");
+    // Let go before what was left was seen to: whoever comes next has to know.
+    hold.release().await;
+    let mut third = Machine::new(&remote, "main");
+    third.name.id = died.name.id.clone();
+    assert!(matches!(third.fleet.take(&third.realm, &third.name).await, Ok(Taken::Elsewhere(_))));
+    let hold = second.take().await;
+    assert!(hold.was_left());
+    hold.taken_over();
+    hold.release().await;
+    assert!(!third.take().await.was_left());
+}
+
+#[tokio::test]
+async fn a_program_that_has_a_session_is_named_and_nobody_is_led_there() {
+    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
+    let mut server = Machine::new(&remote, "main");
+    server.name.id = server.begin().await;
+    let stream = server.fleet.stream(&server.realm, &server.name).unwrap();
+    let now_ms = unforget_core::stamp::Source::now_ms(&System);
+    let hour = Duration::from_secs(3600);
+    lease::acquire(remote.as_ref(), &stream, "laptop/4711@home", now_ms, hour).await.unwrap();
+    let Err(problem) = server.fleet.take(&server.realm, &server.name).await else { panic!("it is not free") };
+    assert_eq!(problem.code, Code::Busy);
+    assert!(problem.message.contains("`laptop/4711@home`"), "{problem}");
 }

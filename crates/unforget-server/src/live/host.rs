@@ -87,6 +87,7 @@ impl Host for Watched {
             Notice::Guard(line) => self.event(Event::Notice(line.into())),
             Notice::Saved { n } => {
                 self.first.get_or_insert(n);
+                self.live.lock().turn.iter_mut().for_each(|turn| turn.is_said = true);
                 self.publish();
                 if let Some(saved) = self.saved.take() {
                     // Who sent it may be gone.

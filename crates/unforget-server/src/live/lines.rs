@@ -97,7 +97,7 @@ pub fn end(reader: &LogReader, numbering: Numbering) -> Result<Position> {
         }
         // Damage at the end has no number; what is before it tells.
         if let Some(n) = std::str::from_utf8(line.bytes).ok().and_then(own) {
-            return Ok(Position { offset, next: n + 1 });
+            return Ok(Position { offset, next: n.saturating_add(1) });
         }
     }
     Ok(Position { offset, next: 0 })

@@ -1,7 +1,7 @@
 //! What a transcript tells about its last turns, when a session is taken up: which prompts it has, by the names that their clients gave them,
 //! and whether the last of them ever came to an end.
 //!
-//! Read from the end, and not far: a prompt that is sent a second time was sent a moment ago.
+//! Read from the end to the last prompt, and not far behind it: a prompt that is sent a second time was sent a moment ago.
 
 use serde_json::{Value, json};
 use unforget_core::json as raw;
@@ -13,7 +13,7 @@ use super::lines::{self, Numbering};
 use crate::agent::{ClientId, Said};
 use crate::error::Result;
 
-/// How far back it is looked at the most, in bytes and in prompts.
+/// How far back it is looked behind the last prompt at the most, in bytes and in prompts.
 const FAR: u64 = 4 << 20;
 const PROMPTS: usize = 512;
 
@@ -54,10 +54,11 @@ pub(super) fn read(reader: &LogReader, numbering: Numbering) -> Result<Past> {
     if numbering == Numbering::Counted {
         return Ok(past);
     }
-    let (mut is_ended, mut is_touched) = (false, false);
+    let (mut is_ended, mut is_touched, mut is_met) = (false, false, false);
     let mut backward = reader.backward();
     while let Some(line) = backward.next()? {
-        if reader.len() - line.offset > FAR || past.prompts.len() >= PROMPTS {
+        // However much came of it, the last prompt is found: it is the one that is sent again.
+        if is_met && (reader.len() - line.offset > FAR || past.prompts.len() >= PROMPTS) {
             break;
         }
         let Ok(text) = std::str::from_utf8(line.bytes) else { continue };
@@ -75,6 +76,7 @@ pub(super) fn read(reader: &LogReader, numbering: Numbering) -> Result<Past> {
                     is_ended = true;
                 }
                 past.prompts.extend(client_id.map(|id| (id, record.n)));
+                is_met = true;
             }
             _ => {}
         }
@@ -144,14 +146,15 @@ pub fn answer_to(reader: &LogReader, prompt: u64) -> Result<Option<Outcome>> {
                 Body::Assistant { content, .. } if is_in => text = spoken(content),
                 Body::ToolResult(_) => text.clear(),
                 Body::Turn { state, usage, .. } if is_in && is_end(state) => {
-                    let state = match state.as_ref() {
-                        "done" => "done",
-                        "aborted" => "aborted",
+                    let members = raw::members(line).unwrap_or_default();
+                    let said = |name| raw::member(&members, name).and_then(raw::string);
+                    let state = match (state.as_ref(), said("reason").as_deref()) {
+                        ("done", Some("max_steps")) => "out_of_steps",
+                        ("done", _) => "done",
+                        ("aborted", _) => "aborted",
                         _ => return Ok(None),
                     };
-                    let members = raw::members(line).unwrap_or_default();
-                    let stop =
-                        raw::member(&members, "stop_reason").and_then(raw::string).map(std::borrow::Cow::into_owned);
+                    let stop = said("stop_reason").map(std::borrow::Cow::into_owned);
                     return Ok(Some(Outcome {
                         client_id: client,
                         state,

@@ -4,8 +4,11 @@
 //! Every way in ends in the queue of the session's task, and every way keeps the same account: a prompt is counted ([`Shared::admit`](crate::hub::Shared)) when it is queued and
 //! discharged when it leaves, whatever became of it. The failure to guard against is a prompt that was acknowledged and is nowhere.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+use futures_util::future::Shared;
 use tokio::sync::oneshot;
 use tracing::Span;
 
@@ -38,6 +41,9 @@ pub struct Taken {
     pub is_duplicate: bool,
 }
 
+/// That the words of a prompt are safe, or why they are not: for whoever sent it first, and for whoever sent it again before that was known.
+pub(super) type Safe = Shared<Pin<Box<dyn Future<Output = Result<()>> + Send>>>;
+
 impl Prompt {
     /// That the conversation goes on from where it stopped.
     fn going_on(client_id: Option<ClientId>, is_attended: bool) -> Self {
@@ -51,77 +57,85 @@ impl Live {
     /// The same client id means the same prompt: it is taken once, and how it stands with it is told. Giving up on the future
     /// takes nothing back.
     pub async fn prompt(self: &Arc<Self>, client_id: ClientId, text: String, is_attended: bool) -> Result<Taken> {
-        let limits = &self.shared.limits;
-        if text.trim().is_empty() {
-            return Err(Problem::invalid("the prompt is empty"));
-        }
-        if text.len() > limits.prompt {
-            let most = limits.prompt;
-            return Err(Problem::new(Code::TooLarge, format!("the prompt has more than {most} bytes")));
-        }
+        self.shared.limits.check_prompt(&text)?;
         let accepted = Accepted {
             id: uuid::Uuid::now_v7().to_string(),
             actor: self.realm.actor().clone(),
             session: self.name.clone(),
             client_id: client_id.clone(),
-            prompt: text.clone(),
+            prompt: text,
             is_attended,
         };
-        let (sender, saved) = oneshot::channel();
-        let waits = {
+        let (safe, usual, is_duplicate) = {
             let mut state = self.lock();
             if let Some(problem) = &state.over {
                 return Err(problem.clone());
             }
-            if let Some(standing) = state.seen.get(&client_id) {
-                let standing = self.resumed(&mut state, &client_id, is_attended).unwrap_or(standing);
-                return Ok(Taken { client_id, standing, is_duplicate: true });
-            }
-            if self.shared.is_stopping() {
-                return Err(Problem::new(Code::Unavailable, "the server is about to stop; send it again"));
-            }
-            if state.queue.len() >= limits.queue {
-                let many = state.queue.len();
-                return Err(Problem::new(Code::TooMany, format!("{many} prompts are waiting in this session already")));
-            }
-            self.shared.admit(self.realm.actor())?;
-            let position = state.queue.len() + usize::from(state.turn.is_some());
-            let input = Input::Words { text, client_id: client_id.clone() };
-            let (kept, saved) = (Some(Box::new(accepted.clone())), (position == 0).then_some(sender));
-            let (named, span) = (Some(client_id.clone()), Span::current());
-            let prompt = Prompt { client_id: named, input, accepted: kept, is_attended, saved, span };
-            state.queue.push_back(Job::Turn(prompt));
-            state.seen.set(client_id.clone(), Standing::Queued);
-            // While the state is held: the ledger must hear of a prompt before it hears of its end.
-            match position {
-                // Its words are safe in the transcript before anybody is told.
-                0 => {
-                    self.shared.ledger.note(accepted);
-                    None
+            match (state.seen.get(&client_id), state.saving.get(&client_id)) {
+                // It was sent a moment ago, and nobody knows yet whether it is safe.
+                (Some(standing), Some((_, safe))) => (safe.clone(), standing, true),
+                (Some(standing), None) => {
+                    let standing = self.resumed(&mut state, &client_id, is_attended).unwrap_or(standing);
+                    return Ok(Taken { client_id, standing, is_duplicate: true });
                 }
-                position => Some((self.shared.ledger.accept(accepted.clone()), accepted.id, position)),
+                (None, _) => {
+                    let (safe, usual) = self.queue(&mut state, accepted)?;
+                    (safe, usual, false)
+                }
             }
         };
         self.work.notify_one();
-        if let Some((writing, id, position)) = waits {
-            // It is written down also if whoever sent it does not wait for that.
-            let (live, named) = (self.clone(), client_id.clone());
-            let written = tokio::spawn(async move {
-                if let Err(problem) = writing.await {
-                    return live.withdraw(&id, &named, problem);
-                }
-                let state = live.lock();
-                live.tell(&state, Event::Accepted { client_id: named, position });
-                Ok(())
-            });
-            written.await.unwrap_or_else(|error| Err(Problem::internal("the ledger", &error)))?;
-            return Ok(Taken { client_id, standing: Standing::Queued, is_duplicate: false });
+        safe.await?;
+        let standing = if is_duplicate { self.standing(&client_id).unwrap_or(usual) } else { usual };
+        Ok(Taken { client_id, standing, is_duplicate })
+    }
+
+    /// Puts a prompt at the end of the queue, and tells what it waits for and how it stands with it when that has come.
+    fn queue(self: &Arc<Self>, state: &mut State, accepted: Accepted) -> Result<(Safe, Standing)> {
+        if self.shared.is_stopping() {
+            return Err(Problem::new(Code::Unavailable, "the server is about to stop; send it again"));
         }
-        match saved.await {
-            Ok(Ok(_)) => Ok(Taken { client_id, standing: Standing::Running, is_duplicate: false }),
-            Ok(Err(problem)) => Err(problem),
-            Err(_) => Err(Problem::new(Code::Internal, "the session failed; attach again")),
+        if state.queue.len() >= self.shared.limits.queue {
+            let many = state.queue.len();
+            return Err(Problem::new(Code::TooMany, format!("{many} prompts are waiting in this session already")));
         }
+        self.shared.admit(self.realm.actor())?;
+        let position = state.queue.len() + usize::from(state.turn.is_some());
+        let (client_id, id, is_attended) = (accepted.client_id.clone(), accepted.id.clone(), accepted.is_attended);
+        let input = Input::Words { text: accepted.prompt.clone(), client_id: client_id.clone() };
+        let kept = Some(Box::new(accepted.clone()));
+        // While the state is held: the ledger must hear of a prompt before it hears of its end.
+        let (saved, safe, usual) = match position {
+            // Its words are safe in the transcript before anybody is told.
+            0 => {
+                let (sender, saved) = oneshot::channel();
+                self.shared.ledger.note(accepted);
+                let failed = || Problem::new(Code::Internal, "the session failed; attach again");
+                let safe = async move { saved.await.unwrap_or_else(|_| Err(failed())).map(drop) };
+                (Some(sender), safe.boxed(), Standing::Running)
+            }
+            position => {
+                let writing = self.shared.ledger.accept(accepted);
+                let (live, id, named) = (self.clone(), id.clone(), client_id.clone());
+                // It goes on also if whoever sent it does not wait for it.
+                let written = tokio::spawn(async move {
+                    if let Err(problem) = writing.await {
+                        return live.withdraw(&id, &named, problem);
+                    }
+                    let state = live.lock();
+                    live.tell(&state, Event::Accepted { client_id: named, position });
+                    Ok(())
+                });
+                let safe = async { written.await.unwrap_or_else(|error| Err(Problem::fallen("a prompt", &error))) };
+                (None, safe.boxed(), Standing::Queued)
+            }
+        };
+        let safe = safe.shared();
+        let (named, span) = (Some(client_id.clone()), Span::current());
+        state.queue.push_back(Job::Turn(Prompt { client_id: named, input, accepted: kept, is_attended, saved, span }));
+        state.seen.set(client_id.clone(), Standing::Queued);
+        state.saving.insert(client_id, (id, safe.clone()));
+        Ok((safe, usual))
     }
 
     /// Takes a prompt back that could not be written down. If its turn has begun it may be run all the same; who sends it again hears how it stands.
@@ -131,6 +145,7 @@ impl Live {
         if let Some(at) = state.queue.iter().position(is_it) {
             state.queue.remove(at);
             state.seen.forget(client_id);
+            state.settle(client_id, id);
             self.shared.discharge(self.realm.actor());
         } else if matches!(state.seen.get(client_id), Some(Standing::Done(_))) {
             return Ok(());

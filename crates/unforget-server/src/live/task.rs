@@ -263,6 +263,9 @@ async fn interrupted(live: &Live, voice: &mut dyn Voice, mut prompt: Prompt) {
     live.shared.discharge(live.realm.actor());
     let mut state = live.lock();
     state.turn = None;
+    if let Some(kept) = &prompt.accepted {
+        state.settle(&kept.client_id, &kept.id);
+    }
     live.tell(&state, Event::Failed { client_id: prompt.client_id, problem });
     drop(state);
     live.idle.notify_waiters();
@@ -304,16 +307,31 @@ fn failed(live: &Live, mut prompt: Prompt, problem: Problem, is_said: bool) {
     finish(live, &prompt, event, Standing::Failed(problem));
 }
 
-/// A prompt that was accepted and could not be begun: its words are in the ledger, and it is tried again.
-fn wait(live: &Live, kept: Accepted, problem: &Problem) {
-    live.shared.discharge(live.realm.actor());
+/// A prompt that was accepted and could not be begun: its words are in the ledger, and it is tried again. So are those behind it, which must not
+/// overtake it.
+pub(super) fn wait(live: &Live, kept: Accepted, problem: &Problem) {
     let mut state = live.lock();
     state.turn = None;
-    state.seen.forget(&kept.client_id);
+    let mut waiting = vec![kept];
+    state.queue = std::mem::take(&mut state.queue)
+        .into_iter()
+        .filter_map(|job| match job {
+            Job::Turn(Prompt { accepted: Some(kept), saved: None, .. }) => {
+                waiting.push(*kept);
+                None
+            }
+            job => Some(job),
+        })
+        .collect();
+    for kept in &waiting {
+        live.shared.discharge(live.realm.actor());
+        state.seen.forget(&kept.client_id);
+        state.settle(&kept.client_id, &kept.id);
+    }
     live.tell(&state, Event::Notice(format!("a prompt waits: {problem}").into()));
     drop(state);
     live.idle.notify_waiters();
-    live.shared.strand(vec![kept]);
+    live.shared.strand(waiting);
 }
 
 fn finish(live: &Live, prompt: &Prompt, event: Event, standing: Standing) {
@@ -323,6 +341,9 @@ fn finish(live: &Live, prompt: &Prompt, event: Event, standing: Standing) {
     live.shared.discharge(live.realm.actor());
     let mut state = live.lock();
     state.turn = None;
+    if let Some(kept) = &prompt.accepted {
+        state.settle(&kept.client_id, &kept.id);
+    }
     if let Some(client_id) = &prompt.client_id {
         state.seen.set(client_id.clone(), standing);
     }
@@ -365,8 +386,8 @@ impl Live {
         let problem = Problem::new(Code::Internal, "this session failed; what was saved is saved, attach again");
         let turn = self.lock().turn.take();
         if let Some(turn) = turn {
-            // It would fail again after a restart.
-            turn.ledger.iter().for_each(|id| self.shared.ledger.end(id));
+            // It would fail again after a restart; but words that are nowhere else stay in the ledger, and are tried once more then.
+            turn.ledger.iter().filter(|_| turn.is_said).for_each(|id| self.shared.ledger.end(id));
             self.shared.discharge(self.realm.actor());
             let state = self.lock();
             self.tell(&state, Event::Failed { client_id: turn.client_id, problem: problem.clone() });

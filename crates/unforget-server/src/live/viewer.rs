@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::Live;
 use super::event::{Event, Position};
@@ -33,6 +33,8 @@ pub struct Viewer {
     /// What is to be told when the records are.
     snapshot: Vec<Event>,
     is_caught_up: bool,
+    /// Why there is nothing more to hear, if that was heard before its time.
+    over: Option<Problem>,
 }
 
 /// What a viewer is told.
@@ -64,7 +66,7 @@ impl Told {
 
 impl Viewer {
     pub(super) fn new(live: Arc<Live>, events: broadcast::Receiver<Event>, to: Position, snapshot: Vec<Event>) -> Self {
-        Self { live, events, at: to, to, due: VecDeque::new(), snapshot, is_caught_up: false }
+        Self { live, events, at: to, to, due: VecDeque::new(), snapshot, is_caught_up: false, over: None }
     }
 
     /// The session that is watched.
@@ -88,26 +90,41 @@ impl Viewer {
                 self.due.extend(self.snapshot.drain(..).map(Told::Event));
                 continue;
             }
+            if let Some(problem) = self.over.take() {
+                return Err(Gone(problem));
+            }
             match self.events.recv().await {
                 Ok(Event::Published(to)) => self.to = to,
                 Ok(Event::Over(problem)) => return Err(Gone(problem)),
                 Ok(event) => return Ok(Told::Event(event)),
                 Err(RecvError::Closed) => return Err(Gone(Problem::new(Code::Unavailable, "the session was let go"))),
-                Err(RecvError::Lagged(_)) => {
-                    let message = "this connection reads too slowly; attach again behind the last record that it saw";
-                    return Err(Gone(Problem::new(Code::TooMany, message)));
-                }
+                Err(RecvError::Lagged(_)) => return Err(too_slow()),
             }
         }
     }
 
+    /// Passes over what gathered while records are told: the state at this moment says as much, but for turns that ended and for an end of it all.
+    fn skip(&mut self) -> Result<(), Gone> {
+        let live = self.live.clone();
+        let state = live.lock();
+        let mut ended: Vec<Event> = self.snapshot.drain(..).filter(is_end).collect();
+        loop {
+            match self.events.try_recv() {
+                Ok(Event::Over(problem)) => self.over = Some(problem),
+                Ok(event) => ended.extend(Some(event).filter(is_end)),
+                Err(TryRecvError::Lagged(_)) => return Err(too_slow()),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        self.to = state.published;
+        self.snapshot = ended.into_iter().chain(live.snapshot(&state)).collect();
+        Ok(())
+    }
+
     /// Reads some records; the file is read where that may take its time.
     async fn read(&mut self) -> Result<(), Gone> {
-        // While records are told, events gather; none of them was told, so the state at this moment says as much.
         if !self.is_caught_up && self.events.len() > self.live.shared.limits.events / 2 {
-            let state = self.live.lock();
-            self.events = self.live.events.subscribe();
-            (self.to, self.snapshot) = (state.published, self.live.snapshot(&state));
+            self.skip()?;
         }
         let (live, at, to) = (self.live.clone(), self.at, self.to.offset);
         let read = move || match live.reader()? {
@@ -122,6 +139,16 @@ impl Viewer {
         self.due.extend(found.into_iter().map(Told::Line));
         Ok(())
     }
+}
+
+/// Whether a turn ended with this, however it did: whoever saw it begin waits for it.
+fn is_end(event: &Event) -> bool {
+    matches!(event, Event::Done(_) | Event::Failed { .. })
+}
+
+fn too_slow() -> Gone {
+    let message = "this connection reads too slowly; attach again behind the last record that it saw";
+    Gone(Problem::new(Code::TooMany, message))
 }
 
 impl Drop for Viewer {

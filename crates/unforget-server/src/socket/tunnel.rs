@@ -51,6 +51,8 @@ pub(super) async fn dig(
     let silence = app.limits().silence.min(SIGNS);
     let (mut is_asked, mut is_there) = (false, true);
     let mut signs = tokio::time::interval(silence);
+    // A client that takes its time to read is no sign of death.
+    signs.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let goodbye = loop {
         tokio::select! {
             came = socket.receive() => {

@@ -203,12 +203,12 @@ impl Asked {
 }
 
 impl Pipe {
-    /// The store of a home, and of a remote if there is one, which may be shown like this. Tenants share nothing: all but the usual one have a home of
-    /// their own beneath the home.
-    pub fn new(home: PathBuf, source: SharedSource, there: Option<(Settings, String)>) -> Self {
-        let home = match there.as_ref().map(|(settings, _)| settings.tenant.as_str()).filter(|it| *it != USUAL_TENANT) {
-            Some(tenant) => home.join(TENANTS).join(encode::file_name(tenant)),
-            None => home,
+    /// What a tenant has in a home, and at a remote if there is one, which may be shown like this. Tenants share nothing, with a remote or without one:
+    /// all but the usual one have a home of their own beneath the home.
+    pub fn new(home: PathBuf, tenant: &str, source: SharedSource, there: Option<(Settings, String)>) -> Self {
+        let home = match tenant {
+            USUAL_TENANT => home,
+            tenant => home.join(TENANTS).join(encode::file_name(tenant)),
         };
         let realm = Realms::new(home, source).of(&ActorId::owner());
         let (there, shown) = there.unzip();

@@ -15,6 +15,7 @@ use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{OnMissing, Store};
+use unforget_remote::lease;
 use unforget_remote::sync::{self, Bookmarks, Link, Native, Outbox, Pointer};
 use unforget_remote::{Error as RemoteError, Stream};
 
@@ -167,6 +168,7 @@ pub(super) async fn add(realm: &Arc<Realm>, there: Option<&Settings>, adding: Ad
             }
             fetched => unless_away(fetched)?,
         }
+        unless_away(unless_held(realm, there, &adding.of).await)?;
     }
     let there_ = there.cloned();
     let (dir, id, n) = blocking(realm, move |realm| {
@@ -223,6 +225,34 @@ async fn is_here(realm: &Arc<Realm>, of: &Of) -> Result<bool> {
     .await
 }
 
+/// Sees that no server or program elsewhere is writing the session: what it writes would not fit behind what is added here.
+async fn unless_held(realm: &Arc<Realm>, there: &Settings, of: &Of) -> Result<()> {
+    let of = of.clone();
+    let entry = blocking(realm, move |realm| match &of {
+        Of::Id(id) => Ok(realm.store().entry(id)?),
+        Of::Key(key) => Ok(realm.store().current(key)?),
+    });
+    let Some(entry) = entry.await? else { return Ok(()) };
+    let Some(id) = SessionId::parse(&entry.row.id) else { return Ok(()) };
+    within(async {
+        let claim = lease::look(there.remote.as_ref(), &stream(there, &entry.dir, &id)?).await?;
+        match claim.filter(|claim| claim.until_ms > there.source.now_ms()) {
+            None => Ok(()),
+            Some(claim) => {
+                let holder = claim.holder.split('#').next().unwrap_or_default();
+                Err(Problem::new(Code::Busy, format!("`{holder}` is writing this session; try again")))
+            }
+        }
+    })
+    .await
+}
+
+/// What a session is called there.
+fn stream(there: &Settings, dir: &AgentDir, id: &SessionId) -> Result<Stream> {
+    let agent = dir.agent().unwrap_or_else(|| dir.as_str().to_owned());
+    Ok(Stream::new(&there.tenant, &agent, id.as_str())?)
+}
+
 /// Sends what could not be sent before; tells whether all of it is there.
 pub(super) async fn tend(realm: &Arc<Realm>, there: &Settings) -> bool {
     let waiting = match Outbox::new(realm.store().medium().clone(), &there.known_as).list() {
@@ -244,11 +274,7 @@ pub(super) async fn tend(realm: &Arc<Realm>, there: &Settings) -> bool {
 
 /// The current session of a key.
 fn current(store: &Store, key: &Key) -> Result<Option<SessionId>> {
-    match store.load(key, OnMissing::Fail) {
-        Ok(session) => Ok(Some(session.id().clone())),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(store.current(key)?.and_then(|entry| SessionId::parse(&entry.row.id)))
 }
 
 /// That the remote does not answer is no reason not to go on with what is here.
@@ -313,8 +339,7 @@ async fn with_link<T>(
     id: &SessionId,
     work: impl AsyncFnOnce(&Link<'_>) -> Result<T>,
 ) -> Result<T> {
-    let agent = dir.agent().unwrap_or_else(|| dir.as_str().to_owned());
-    let stream = Stream::new(&there.tenant, &agent, id.as_str())?;
+    let stream = stream(there, dir, id)?;
     let local = Native::new(realm.store(), dir, id);
     let bookmarks = Bookmarks::new(realm.store().medium().clone(), &there.known_as);
     work(&Link { local: &local, remote: there.remote.as_ref(), stream: &stream, bookmarks: &bookmarks }).await

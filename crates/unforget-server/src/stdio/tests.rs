@@ -26,10 +26,14 @@ fn ask_in(home: &std::path::Path, requests: &str) -> Vec<String> {
 }
 
 fn ask_at(home: &std::path::Path, there: Option<Settings>, requests: &str) -> Vec<String> {
+    let there = there.map(|settings| (settings, "memory:".to_owned()));
+    let tenant = there.as_ref().map_or("default", |(settings, _)| settings.tenant.as_str()).to_owned();
+    ask_of(Pipe::new(home.to_path_buf(), &tenant, Arc::new(System), there), requests)
+}
+
+fn ask_of(pipe: Pipe, requests: &str) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let heard = Heard::default();
-    let there = there.map(|settings| (settings, "memory:".to_owned()));
-    let pipe = Pipe::new(home.to_path_buf(), Arc::new(System), there);
     run(&runtime, pipe, requests.as_bytes(), heard.clone()).unwrap();
     let heard = heard.0.lock().unwrap().clone();
     String::from_utf8(heard).unwrap().lines().map(str::to_owned).collect()
@@ -150,4 +154,68 @@ fn tenants_that_share_a_home_share_nothing_else() {
         assert_eq!(ask(stranger, &load), [r#"{"ok":null}"#], "{stranger}");
     }
     assert_eq!(ask("alice", &load), [r#"{"ok":[{"uuid":"1"}]}"#]);
+}
+
+#[test]
+fn tenants_share_nothing_without_a_remote_either() {
+    let home = tempfile::tempdir().unwrap();
+    let ask = |tenant: &str, request: &str| {
+        ask_of(Pipe::new(home.path().to_path_buf(), tenant, Arc::new(System), None), request)
+    };
+    let append = format!("{{\"op\":\"append\",{KEY},\"entries\":[{{\"uuid\":\"1\"}}]}}");
+    let load = format!("{{\"op\":\"load\",{KEY}}}");
+    assert_eq!(ask("alice", &append), [r#"{"ok":null,"durability":"disk"}"#]);
+    for stranger in ["bob", "default", "../alice", "-"] {
+        assert_eq!(ask(stranger, &load), [r#"{"ok":null}"#], "{stranger}");
+    }
+    assert_eq!(ask("alice", &load), [r#"{"ok":[{"uuid":"1"}]}"#]);
+}
+
+#[test]
+fn a_request_without_an_id_that_is_wrong_is_answered_in_its_place() {
+    let append = |n: usize| format!("{{\"op\":\"append\",{KEY},\"entries\":[{{\"n\":{n}}}]}}\n");
+    let requests: String = (0..50).map(|n| append(n) + "{\"op\":\"no such thing\"}\nnot even JSON\n").collect();
+    let answers = ask(&requests);
+    assert_eq!(answers.len(), 150);
+    for (at, answer) in answers.iter().enumerate() {
+        assert_eq!(answer.starts_with("{\"ok\""), at % 3 == 0, "{at}: {answer}");
+    }
+}
+
+#[test]
+fn a_conversation_is_read_while_somebody_writes_it() {
+    let home = tempfile::tempdir().unwrap();
+    let add = r#"{"op":"add","key":"main:api:ada","messages":[{"role":"user","content":"hello"}]}"#;
+    assert!(ask_in(home.path(), add)[0].starts_with("{\"ok\""));
+    let realm = crate::realm::Realms::new(home.path().to_path_buf(), Arc::new(System)).of(&crate::ActorId::owner());
+    let key = "main:api:ada".parse().unwrap();
+    let _writer = realm.store().load(&key, unforget_core::store::OnMissing::Fail).unwrap();
+    let answers = ask_in(home.path(), r#"{"op":"history","key":"main:api:ada"}"#);
+    assert!(answers[0].contains("hello"), "{answers:?}");
+}
+
+#[test]
+fn nothing_is_added_to_a_session_that_somebody_elsewhere_is_writing() {
+    let (home, memory) = (tempfile::tempdir().unwrap(), unforget_remote::memory::Memory::default());
+    let ask = |request: &str| {
+        let remote = Arc::new(memory.remote());
+        let (tenant, known_as) = ("default".to_owned(), "memory".to_owned());
+        let there = Settings { remote, tenant, known_as, source: Arc::new(System), is_awaited: false };
+        ask_at(home.path(), Some(there), request).remove(0)
+    };
+    let add = r#"{"op":"add","key":"main:api:ada","messages":[{"role":"user","content":"hello"}]}"#;
+    let first: serde_json::Value = serde_json::from_str(&ask(add)).unwrap();
+    let id = first["ok"]["session_id"].as_str().unwrap();
+    let stream = unforget_remote::Stream::new("default", "main", id).unwrap();
+    let hold = async {
+        let (remote, now_ms) = (memory.remote(), unforget_core::stamp::Source::now_ms(&System));
+        unforget_remote::lease::acquire(&remote, &stream, "http://b:1#h#r", now_ms, Duration::from_secs(3600)).await
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let held = runtime.block_on(hold).unwrap();
+    let refused = ask(add);
+    assert!(refused.contains("`http://b:1` is writing this session") && refused.contains("busy"), "{refused}");
+    let unforget_remote::lease::Acquired::Held(held) = held else { panic!("it is held by nobody else") };
+    runtime.block_on(held.release(&memory.remote())).unwrap();
+    assert!(ask(add).starts_with("{\"ok\""));
 }

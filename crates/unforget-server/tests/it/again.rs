@@ -9,7 +9,7 @@ use crate::scene::{Scene, Setting};
 
 /// A server that does not wait for turns when it stops.
 fn hasty(allowed: &'static [&'static str]) -> Scene {
-    let limits = Limits { shutdown: Duration::from_secs(1), ..Setting::default().limits };
+    let limits = Limits { shutdown: Duration::from_secs(8), ..Setting::default().limits };
     Scene::with(Setting { limits, allowed, ..Setting::default() })
 }
 

@@ -82,6 +82,9 @@ fn claude_goes_on_at_another_server_that_has_nothing_but_the_remote() {
     assert_eq!(heard.last().unwrap()["durability"], "remote", "{heard:#?}");
     let id = heard[0]["session_id"].as_str().unwrap().to_owned();
     drop(client);
+    let shared = one.app().hub.shared().clone();
+    one.wait("the session is let go", || shared.metrics.sessions.get() == 0);
+    drop(shared);
     one.stop();
     let other = Scene::with(setting);
     let mut client = other.connect();

@@ -346,7 +346,7 @@ fn schemathesis_finds_nothing() {
         let mut command = python(&tools);
         command.arg(tools.join("bin/schemathesis")).arg("run").arg(format!("http://{}/v1/openapi.json", scene.address));
         command.args(["--header", &format!("Authorization: Bearer {}", scene.token("ada"))]);
-        command.args(["--seed", "1", "--continue-on-failure"]).args(arguments);
+        command.args(["--seed", "1", "--continue-on-failure", "--request-timeout", "60"]).args(arguments);
         // Where it keeps what it found, and nothing of a person's own settings.
         command.current_dir(place.path()).env("HOME", place.path()).stdin(Stdio::null());
         let output = command.output().unwrap();

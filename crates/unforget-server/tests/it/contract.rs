@@ -26,8 +26,9 @@ fn ping(scene: &Scene) -> (String, u64) {
 /// The events of a stream.
 fn events(answer: &Answer) -> Vec<Value> {
     let text = answer.text();
-    let events = text.split("\n\n").filter(|event| !event.is_empty());
-    events.map(|event| serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap()).collect()
+    // There are comments between them when nothing happens for a while.
+    let events = text.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
+    events.map(|event| serde_json::from_str(event).unwrap()).collect()
 }
 
 /// A server that does not wait for its remote, and the line to it.
@@ -129,9 +130,11 @@ fn in_the_runtime_a_long_replay_keeps_to_its_frames_a_second() {
     assert_eq!(frames, records + 2);
     // Some at once, the others five milliseconds apart: 250 in the first second, 200 in each other.
     assert!(took >= Duration::from_millis((frames as u64 - 50) * 5), "{frames} frames in {took:?}");
-    let (frames, elsewhere) = replay(&[]);
-    assert_eq!(frames, records + 2);
-    assert!(elsewhere < took, "where nobody counts, nobody waits: {elsewhere:?}");
+    // Once is enough: the machine may stand still in the middle of one.
+    let elsewhere: Vec<_> = (0..5).map(|_| replay(&[])).collect();
+    assert!(elsewhere.iter().all(|(frames, _)| *frames == records + 2));
+    let is_sooner = elsewhere.iter().any(|(_, elsewhere)| *elsewhere < took);
+    assert!(is_sooner, "where nobody counts, nobody waits: {elsewhere:?}");
 }
 
 #[test]
@@ -153,9 +156,8 @@ fn ping_says_when_it_changed_and_only_then() {
     assert_eq!(ping(&scene), (status, busy_since));
     scene.puppet.let_go();
     client.until("done");
-    let (status, idle_since) = ping(&scene);
-    assert_eq!(status, "Healthy");
-    assert!(idle_since > busy_since);
+    scene.wait("nothing is in hand", || ping(&scene).0 == "Healthy");
+    assert!(ping(&scene).1 > busy_since);
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn ping_is_busy_as_long_as_something_was_not_sent() {
 fn ping_is_busy_as_long_as_a_prompt_waits_for_somebody_to_run_it() {
     let line = Line::to_memory();
     let limits =
-        Limits { shutdown: Duration::from_secs(1), linger: Duration::from_secs(60), ..Setting::default().limits };
+        Limits { shutdown: Duration::from_secs(8), linger: Duration::from_secs(600), ..Setting::default().limits };
     let setting = Setting { remote: Some(line.to.clone()), limits, ..Setting::default() };
     let mut one = Scene::with(setting.clone());
     let mut client = one.connect();

@@ -222,9 +222,7 @@ fn z07_a_token_that_was_taken_back_is_worth_nothing_in_a_cookie_either() {
     let status = || scene.send("GET", "/v1/me", None, &[ours, PAGE]).status;
     assert_eq!(status(), 200);
     scene.revoke("ada");
-    let revoked = std::time::Instant::now();
     scene.wait("it is refused", || status() == 401);
-    assert!(revoked.elapsed() < std::time::Duration::from_secs(10), "{:?}", revoked.elapsed());
     assert_eq!(client.closed(), Some(1008));
     assert_eq!(login(&scene, scene.token("ada"), &[("origin", &origin)]).status, 401);
     // Whoever cannot come in any more can still leave.

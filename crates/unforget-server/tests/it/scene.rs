@@ -37,7 +37,7 @@ use crate::puppet::Puppet;
 use crate::schema;
 
 /// Longer than anything should take, and only waited for if something hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Scene {
     pub(crate) puppet: Puppet,
@@ -82,7 +82,13 @@ pub(crate) struct Setting {
 impl Default for Setting {
     fn default() -> Self {
         Self {
-            limits: Limits { linger: Duration::from_millis(300), ..Limits::default() },
+            // What a test does not speak of must not end anything, however long the machine stands still.
+            limits: Limits {
+                linger: Duration::from_millis(300),
+                handshake: PATIENCE,
+                silence: 30 * PATIENCE,
+                ..Limits::default()
+            },
             actors: &[],
             operators: &[],
             trust_runtime_headers: false,
@@ -90,7 +96,7 @@ impl Default for Setting {
             remote: None,
             is_awaited: true,
             hosts: &[],
-            lease: Limits::default().lease,
+            lease: PATIENCE,
             origins: &[],
             page: true,
             claude: None,

@@ -17,8 +17,10 @@ use crate::wire::{PATIENCE, close_code, head_of, raw, rest_of, upgraded};
 
 const SOON: Duration = Duration::from_millis(300);
 
-fn short() -> Limits {
-    Limits { linger: SOON, handshake: SOON, body_time: SOON, send: SOON, ..Limits::default() }
+/// Bounds that no test comes to by accident, however long the machine stands still. Whoever wants to come to one says which.
+fn long() -> Limits {
+    let (handshake, body_time, send) = (PATIENCE, PATIENCE, PATIENCE);
+    Limits { linger: SOON, handshake, body_time, send, ..Limits::default() }
 }
 
 fn with(limits: Limits) -> Scene {
@@ -28,7 +30,7 @@ fn with(limits: Limits) -> Scene {
 #[test]
 fn s05_who_does_not_read_is_dropped_and_nobody_else_notices() {
     const STEPS: usize = 40;
-    let scene = with(Limits { send: Duration::from_secs(2), ..short() });
+    let scene = with(Limits { send: Duration::from_secs(10), ..long() });
     let mut good = scene.connect();
     good.say(&json!({ "type": "prompt", "prompt": format!("steps {STEPS}") }));
     let id = good.until("attached")[0]["session_id"].as_str().unwrap().to_owned();
@@ -69,7 +71,7 @@ fn s06_a_frame_is_refused_by_its_head() {
 
 #[test]
 fn s06_a_message_in_many_frames_is_refused_when_it_is_too_long() {
-    let scene = with(Limits { message: 100_000, ..short() });
+    let scene = with(Limits { message: 100_000, ..long() });
     let mut stream = upgraded(&scene);
     for at in 0..2u8 {
         let mut frame = vec![if at == 0 { 0x01 } else { 0x00 }, 0xff];
@@ -83,7 +85,7 @@ fn s06_a_message_in_many_frames_is_refused_when_it_is_too_long() {
 
 #[test]
 fn s06_a_body_is_refused_by_its_length_and_by_its_bytes() {
-    let scene = with(Limits { body: 50_000, ..short() });
+    let scene = with(Limits { body: 50_000, ..long() });
     let address = scene.address;
     for path in ["/invocations", "/v1/sessions", "/v1/entries/append"] {
         let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n");
@@ -102,7 +104,7 @@ fn s06_a_body_is_refused_by_its_length_and_by_its_bytes() {
 
 #[test]
 fn s06_a_prompt_has_a_bound_of_its_own() {
-    let scene = with(Limits { prompt: 1000, ..short() });
+    let scene = with(Limits { prompt: 1000, ..long() });
     let mut client = scene.connect();
     client.say(&json!({ "type": "prompt", "prompt": "x".repeat(1001), "client_id": "c1" }));
     let refused = client.until("error").pop().unwrap();
@@ -113,13 +115,15 @@ fn s06_a_prompt_has_a_bound_of_its_own() {
 
 #[test]
 fn s07_who_says_nothing_or_half_is_dropped() {
-    let scene = with(short());
+    let scene = with(Limits { handshake: SOON, ..long() });
     let address = scene.address;
     let mut silent = raw(&scene);
     let mut half = raw(&scene);
     half.write_all(format!("GET /ping HTTP/1.1\r\nHost: {address}\r\nX-Slow: ").as_bytes()).unwrap();
     rest_of(&mut silent);
     rest_of(&mut half);
+    let scene = with(Limits { body_time: SOON, ..long() });
+    let address = scene.address;
     for path in ["/invocations", "/v1/sessions"] {
         let mut body = raw(&scene);
         let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n");
@@ -132,7 +136,7 @@ fn s07_who_says_nothing_or_half_is_dropped() {
 
 #[test]
 fn s07_who_does_not_say_who_it_is_is_dropped() {
-    let scene = Scene::with(Setting { limits: short(), ..Setting::of(&["ada"]) });
+    let scene = Scene::with(Setting { limits: Limits { handshake: 10 * SOON, ..long() }, ..Setting::of(&["ada"]) });
     let mut client = scene.connect();
     let refused = client.hear().unwrap();
     assert_eq!(refused["error"]["code"], "unauthenticated");
@@ -145,7 +149,7 @@ fn s07_who_does_not_say_who_it_is_is_dropped() {
 
 #[test]
 fn s07_connections_are_counted_by_address_before_they_are_heard() {
-    let scene = with(Limits { connections_per_address: 3, handshake: PATIENCE * 3, ..short() });
+    let scene = with(Limits { connections_per_address: 3, ..long() });
     let held: Vec<TcpStream> = (0..3).map(|_| raw(&scene)).collect();
     let metrics = scene.app().hub.shared().clone();
     scene.wait("three are in", || metrics.metrics.connections.get() == 3);
@@ -157,7 +161,7 @@ fn s07_connections_are_counted_by_address_before_they_are_heard() {
 
 #[test]
 fn s07_an_actor_has_a_bounded_number_of_sockets() {
-    let limits = Limits { sockets_per_actor: 2, ..short() };
+    let limits = Limits { sockets_per_actor: 2, ..long() };
     let scene = Scene::with(Setting { limits, ..Setting::of(&["ada", "bob"]) });
     let mut held: Vec<_> = (0..2).map(|_| scene.connect_as("ada")).collect();
     for client in &mut held {

@@ -82,7 +82,8 @@ fn a_prompt_that_is_sent_twice_is_taken_once() {
     let again = json!({ "type": "prompt", "prompt": "once", "client_id": "c1", "session_id": id });
     client.say(&again);
     let heard = client.until("done");
-    assert_eq!((&heard[0]["duplicate"], &heard[0]["state"]), (&json!(true), &json!("done")));
+    let is_it = |told: &serde_json::Value| told["duplicate"] == true && told["state"] == "done";
+    assert!(heard.iter().any(|told| told["type"] == "accepted" && is_it(told)), "{heard:#?}");
     drop(client);
     scene.stop();
     scene.start();
@@ -106,6 +107,9 @@ fn s13_a_panic_in_one_session_does_not_touch_another() {
     let id = heard[0]["session_id"].as_str().unwrap().to_owned();
     scene.puppet.let_go();
     good.until("done");
+    // Whoever comes at the very moment in which it ends is told to come again.
+    let shared = scene.app().hub.shared().clone();
+    scene.wait("it is gone", || shared.metrics.panics.get() == 1 && shared.metrics.sessions.get() == 1);
     let mut again = scene.connect();
     again.attach(&id, None);
     again.say(&json!({ "type": "prompt", "prompt": "and now" }));
@@ -159,8 +163,7 @@ fn invocations_answer_whole_and_in_pieces() {
         .as_str()
         .unwrap()
         .split("\n\n")
-        .filter(|event| !event.is_empty())
-        .map(|event| serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap())
+        .filter_map(|event| Some(serde_json::from_str(event.strip_prefix("data: ")?).unwrap()))
         .collect();
     assert_eq!(spoken(&events), "you said: more");
     assert_eq!(events.last().unwrap()["type"], "done");
@@ -180,13 +183,13 @@ fn ping_tells_whether_a_turn_runs_and_since_when() {
     assert_eq!(scene.ask("GET", "/ping", None).1["status"], "HealthyBusy");
     scene.puppet.let_go();
     client.until("done");
-    assert_eq!(scene.ask("GET", "/ping", None).1["status"], "Healthy");
+    scene.wait("nothing is in hand", || scene.ask("GET", "/ping", None).1["status"] == "Healthy");
 }
 
 #[test]
 fn s04_a_stop_in_the_middle_of_a_turn_marks_it_and_a_restart_goes_on_with_it_and_with_what_waited() {
     let mut scene = Scene::with(Setting {
-        limits: Limits { shutdown: Duration::from_secs(1), ..Setting::default().limits },
+        limits: Limits { shutdown: Duration::from_secs(8), ..Setting::default().limits },
         ..Setting::default()
     });
     let mut client = scene.connect();
@@ -199,6 +202,10 @@ fn s04_a_stop_in_the_middle_of_a_turn_marks_it_and_a_restart_goes_on_with_it_and
     let lines = scene.transcript(&id);
     assert_eq!(lines.last().unwrap()["state"], "interrupted");
     scene.start();
+    scene.wait("both are taken up", || {
+        let attached = scene.connect().attach(&id, None).remove(0);
+        attached["turn"]["client_id"] == "c1" && attached["queued"] == 1
+    });
     scene.puppet.let_go();
     let mut client = scene.connect();
     client.attach(&id, None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::scene::Scene;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection to which bytes are written one by one, if one wants to.
 pub(crate) fn raw(scene: &Scene) -> TcpStream {

@@ -222,7 +222,11 @@ async fn talk(
                     is_heard = true;
                     note(&log, |log| log.heard += 1);
                 }
-                "accepted" => note(&log, |log| entry(log, &|prompt| prompt.is_accepted = true)),
+                // It may be that of the prompt before, whose answer was faster.
+                "accepted" => {
+                    let named = message["client_id"].as_str().unwrap_or_default().to_owned();
+                    note(&log, |log| log.history.entry(named).or_default().is_accepted = true);
+                }
                 "done" => {
                     let (took, text) = (sent.elapsed(), message["text"].as_str().unwrap_or_default().to_owned());
                     let own = own_time(&text).unwrap_or_default();
@@ -272,8 +276,10 @@ pub fn kill_in_the_middle(command: &mut Command, home: &Path, options: Options) 
     let (url, shared) = (server.url.clone(), log.clone());
     let talking = std::thread::spawn(move || run(&url, options, &shared));
     let half = (options.sessions as f64 + options.rate * options.time.as_secs_f64()) / 2.0;
+    // And somebody waits for an answer: a kill between two answers proves nothing.
+    let is_open = |prompt: &Prompt| prompt.is_accepted && prompt.answer.is_none();
     until(PATIENCE + options.period() + options.time, || {
-        note(&log, |log| log.overhead.len() + log.first.len()) as f64 >= half
+        note(&log, |log| (log.overhead.len() + log.first.len()) as f64 >= half && log.history.values().any(is_open))
     });
     server.kill();
     drop(talking.join());

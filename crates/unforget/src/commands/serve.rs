@@ -209,9 +209,16 @@ fn limits(given: &[String]) -> Result<Limits> {
 /// How people are recognised.
 fn ways(args: &cli::Serve, config: &Config, source: &SharedSource) -> Result<Ways> {
     let path = args.tokens.clone().unwrap_or_else(|| config.file.with_file_name(super::token::FILE));
+    // One that is a link is read where it leads to, as `token` changes it.
+    let path = path.canonicalize().unwrap_or(path);
     let (folder, name) = split_path(&path);
     let medium = Arc::new(Os::new(folder));
-    let is_there = medium.stat(&name).is_ok();
+    let is_there = match medium.stat(&name) {
+        Ok(_) => true,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        // A file that cannot be looked at may have tokens: nobody is let in without one for that.
+        Err(error) => return Err(Failure::new(format!("the tokens in `{}` cannot be read: {error}", path.display()))),
+    };
     if args.tokens.is_some() && !is_there {
         return Err(Failure::usage(format!("there are no tokens in `{}`", path.display()))
             .hint("`unforget token add NAME` makes one"));

@@ -63,7 +63,8 @@ pub(crate) fn run(context: &Context, args: &cli::Store) -> Result<Outcome> {
             Some((Settings { remote, tenant, known_as, source: source.clone(), is_awaited }, shown))
         }
     };
-    let pipe = Pipe::new(context.home.clone(), source, there);
+    let tenant = args.there.tenant.as_ref().unwrap_or(&config.tenant);
+    let pipe = Pipe::new(context.home.clone(), tenant, source, there);
     stdio::run(&runtime, pipe, BufReader::with_capacity(READ_AT_ONCE, std::io::stdin().lock()), std::io::stdout())?;
     runtime.shutdown_background();
     Ok(Outcome::Done)

@@ -75,6 +75,8 @@ fn wait_until_there(terminal: &mut Terminal) {
     let deadline = Instant::now() + PATIENCE;
     while !terminal.say("/remote").contains("Everything is there.") {
         assert!(Instant::now() < deadline, "{}", terminal.text());
+        // The screen has room for some hundred prompts only.
+        std::thread::sleep(std::time::Duration::from_millis(300));
     }
 }
 

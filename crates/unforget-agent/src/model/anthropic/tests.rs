@@ -1,7 +1,5 @@
 //! The client against a server that says what a test tells it to, byte by byte.
 
-use std::net::TcpListener;
-
 use unforget_core::history::{History, Message, Role};
 
 use super::super::retry::{Jitter, Retry};
@@ -244,12 +242,13 @@ fn a_connection_that_breaks_before_the_answer_is_tried_again() {
 
 #[test]
 fn a_server_that_is_not_there_cannot_be_reached() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Nobody listens at the first port.
+    let free = "127.0.0.1:1";
     let (events, result) = ask_with(options(&format!("http://{free}")));
     assert_eq!(events.len(), 2);
     let error = result.unwrap_err();
     assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
-    assert!(error.to_string().contains("refused") && !error.to_string().contains(&free.to_string()), "{error}");
+    assert!(error.to_string().contains("refused") && !error.to_string().contains(free), "{error}");
 }
 
 #[test]
@@ -258,19 +257,20 @@ fn silence_ends_an_answer() {
         reply.then = Then::Silence;
         reply
     };
-    let patient = |url: &str| Options { idle_timeout: Duration::from_millis(400), ..options(url) };
-    let cut = Err(ModelError::Cut { message: "nothing came for 1 s".to_owned() });
+    let patient = |url: &str, ms: u64| Options { idle_timeout: Duration::from_millis(ms), ..options(url) };
+    let cut = |time: &str| Err(ModelError::Cut { message: format!("nothing came for {time}") });
 
+    // Long enough for a machine that stands still before the first word.
     let server = Server::start(vec![silent(stream(&[START, BLOCK, HELLO]))]);
-    assert_eq!(ask_with(patient(&server.url)), (half(), cut.clone()));
+    assert_eq!(ask_with(patient(&server.url, 5000)), (half(), cut("5 s")));
     assert_eq!(server.requests().len(), 1);
 
     // Before the answer it is tried again, whether there was a response or none at all.
     let nothing = Reply { chunks: vec![], then: Then::Silence };
     let server = Server::start(vec![nothing, silent(stream(&[])), silent(stream(&[START]))]);
-    let (events, result) = ask_with(patient(&server.url));
+    let (events, result) = ask_with(patient(&server.url, 400));
     let why = "the answer broke off: nothing came for 1 s";
-    assert_eq!((events, result), (vec![retrying(1, 1, why), retrying(2, 2, why)], cut));
+    assert_eq!((events, result), (vec![retrying(1, 1, why), retrying(2, 2, why)], cut("1 s")));
     assert_eq!(server.requests().len(), 3);
 }
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Scene, runs};
 
 /// How long a test waits for what has to happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until something is so, with a bound.
 async fn until(what: &str, so: impl Fn() -> bool) {
@@ -35,9 +35,9 @@ async fn output_comes_in_order_with_the_exit_code() {
 async fn a_command_is_ended_at_its_time_limit_with_all_it_started() {
     let scene = Scene::new();
     let command = "sleep 1000 & echo $!; wait";
-    let text = scene.failed("bash", json!({"command": command, "timeout": 0.3})).await;
+    let text = scene.failed("bash", json!({"command": command, "timeout": 4.5})).await;
     let (pid, note) = text.split_once('\n').unwrap();
-    assert_eq!(note, "[timed out after 0.3 s]");
+    assert_eq!(note, "[timed out after 4.5 s]");
     until("the grandchild is gone", || !runs(pid)).await;
 }
 
@@ -62,8 +62,8 @@ async fn an_abort_ends_a_command_that_does_not_want_to_end() {
 async fn a_command_that_is_asked_to_end_can_say_goodbye() {
     let scene = Scene::new();
     let command = "trap 'echo goodbye; exit' TERM; echo begun; while :; do sleep 0.05; done";
-    let text = scene.failed("bash", json!({"command": command, "timeout": 0.5})).await;
-    assert!(text.contains("goodbye\n") && text.ends_with("[timed out after 0.5 s]"), "{text}");
+    let text = scene.failed("bash", json!({"command": command, "timeout": 5})).await;
+    assert!(text.contains("goodbye\n") && text.ends_with("[timed out after 5 s]"), "{text}");
 }
 
 #[tokio::test]
@@ -97,16 +97,16 @@ async fn a_process_in_the_background_does_not_hold_the_call() {
 #[tokio::test]
 async fn a_process_in_the_background_that_prints_without_end_does_not_hold_the_call() {
     let scene = Scene::new();
-    let text = scene.ok("bash", json!({"command": "yes &", "timeout": 15})).await;
+    let text = scene.ok("bash", json!({"command": "yes &", "timeout": 60})).await;
     assert!(text.contains("[exit code 0]\n[a process in the background"), "{}", text.len());
 }
 
 #[tokio::test]
 async fn endless_output_is_kept_at_both_ends() {
     let scene = Scene::new();
-    let text = scene.failed("bash", json!({"command": "echo first; yes", "timeout": 1})).await;
+    let text = scene.failed("bash", json!({"command": "echo first; yes", "timeout": 8})).await;
     assert!(text.len() < 10 * 1024 * 1024 + 1000, "{}", text.len());
-    assert!(text.starts_with("first\ny\n") && text.ends_with("\n[timed out after 1 s]"));
+    assert!(text.starts_with("first\ny\n") && text.ends_with("\n[timed out after 8 s]"));
     assert!(text.contains(" bytes left out; redirect the output to a file"));
 }
 

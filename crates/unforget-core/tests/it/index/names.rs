@@ -129,3 +129,48 @@ fn an_index_that_was_closed_needs_no_log() {
     drop(looked);
     assert_eq!((scene.reads(), scene.notes().unusable), (0, vec![]));
 }
+
+/// Whether an index was put out of the way.
+fn has_remnant(scene: &Scene) -> bool {
+    let mut names =
+        std::fs::read_dir(&scene.home).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.any(|name| name.starts_with("index.sqlite.bad-"))
+}
+
+#[test]
+fn whoever_is_killed_while_the_log_is_taken_over_leaves_a_whole_index() {
+    use std::os::unix::fs::MetadataExt as _;
+    let scene = Scene::new();
+    scene.fill();
+    scene.same();
+    let seal = scene.home.join("catalog.lock");
+    let catalog = scene.catalog();
+    scene.same_by(&catalog, &scene.without_index());
+    let together = std::fs::read_to_string(&seal).unwrap();
+    drop(catalog);
+    assert_eq!(std::fs::read_to_string(&seal).unwrap(), "clean\n");
+    assert!(!scene.home.join(NAMES[1]).exists());
+    let inode = || std::fs::metadata(scene.home.join(NAMES[0])).unwrap().ino();
+    let before = inode();
+    // The log was removed, and that was not written down any more.
+    std::fs::write(&seal, format!("closing {together}")).unwrap();
+    scene.same();
+    assert!(!has_remnant(&scene) && inode() == before, "it was good");
+    // Without that word the log is missing, and of another database it says nothing.
+    for wrong in [together.clone(), format!("closing 1{together}")] {
+        std::fs::write(&seal, &wrong).unwrap();
+        assert!(!scene.notes().unusable.is_empty(), "{wrong}");
+        scene.same();
+    }
+}
+
+#[test]
+fn whoever_is_killed_while_an_index_is_made_leaves_nothing_to_put_aside() {
+    let scene = Scene::new();
+    scene.fill();
+    std::fs::write(scene.home.join("catalog.lock"), "new\n").unwrap();
+    std::fs::write(scene.home.join(NAMES[0]), "half of a first page").unwrap();
+    scene.same();
+    assert!(!has_remnant(&scene));
+    assert_eq!(std::fs::read_to_string(scene.home.join("catalog.lock")).unwrap(), "clean\n");
+}

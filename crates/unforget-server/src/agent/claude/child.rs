@@ -33,7 +33,7 @@ const MAX_GARBAGE: u32 = 100;
 /// How long a child may take to read what it is told.
 const SENDING: Duration = Duration::from_secs(30);
 /// How long a child that was told that nothing more comes has for its own end.
-const ENDING: Duration = Duration::from_secs(5);
+const ENDING: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 5 });
 /// How long the rest of what a child said is waited for when it has ended.
 const REST: Duration = Duration::from_secs(1);
 /// How long it takes at most until the system has taken a killed child away.
@@ -355,7 +355,7 @@ mod tests {
         let there = || std::path::Path::new("/proc").join(&pid).join("exe").exists();
         assert!(there());
         drop(child);
-        for _ in 0..500 {
+        for _ in 0..6000 {
             if !there() {
                 return;
             }

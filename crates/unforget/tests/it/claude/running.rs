@@ -3,8 +3,6 @@
 //! Whoever runs Claude Code this way must not notice it: its exit code, its words and its options are its own, except for the few that say which
 //! session it is. Who wants a session that somebody has is told who has it, here and on another machine, and can go on in a copy meanwhile.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use unforget_testkit::claude::{Gate, Held, Running};
 
 use super::{CALL, Host, World};
@@ -79,8 +77,10 @@ fn the_program_is_as_it_would_be_by_itself() {
     assert_eq!(through.out, String::from_utf8(alone.stdout).unwrap());
     for code in [0, 7] {
         let script = world.path("script");
-        std::fs::write(&script, format!("#!/bin/sh\nexit {code}\n")).unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // By a child: a file that this process writes may be open for writing in a child of another thread, and then it cannot be run.
+        let written = ["-c", "printf '#!/bin/sh\\nexit %s\\n' \"$1\" >\"$0\" && chmod 755 \"$0\""];
+        let mut writing = std::process::Command::new("/bin/sh");
+        assert!(writing.args(written).arg(&script).arg(code.to_string()).status().unwrap().success());
         let said = one.run(&["claude", "run", "--", script.to_str().unwrap()]);
         assert_eq!(said.code, code, "{said:?}");
     }

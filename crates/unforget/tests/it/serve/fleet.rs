@@ -12,6 +12,10 @@ use super::{PATIENCE, Person, serve, session, told, transcript};
 use crate::scene::Scene;
 use crate::support::files;
 
+/// Leases, in seconds: one that ends in the test, and not because the machine stood still for a moment; and one that does not end.
+const SHORT: u32 = 6;
+const LONG: u32 = 600;
+
 /// Machines that share a remote and a model.
 struct Fleet {
     machines: Vec<Scene>,
@@ -30,8 +34,10 @@ impl Fleet {
         Self { machines, remote: shared().url(schema) }
     }
 
-    fn start(&self, which: usize) -> Server {
-        let more = ["--remote", &self.remote, "--ack", "remote", "--limit", "lease=2", "--limit", "linger=1"];
+    /// A server whose sessions are somebody else's when nothing was heard of it for as many seconds.
+    fn start(&self, which: usize, lease: u32) -> Server {
+        let lease = format!("lease={lease}");
+        let more = ["--remote", &self.remote, "--ack", "remote", "--limit", &lease, "--limit", "linger=1"];
         serve(&self.machines[which], &more)
     }
 
@@ -68,7 +74,7 @@ fn insist(servers: &[&Server], id: &str, name: &str, words: &str) -> Value {
 #[test]
 fn a_session_is_reached_through_every_server() {
     let fleet = Fleet::new("serve_every", 3);
-    let servers = [fleet.start(0), fleet.start(1), fleet.start(2)];
+    let servers = [fleet.start(0, LONG), fleet.start(1, LONG), fleet.start(2, LONG)];
     let mut watcher = Person::at(&servers[0].url);
     watcher.prompt(None, "c0", "hello 0");
     let id = session(&watcher.until_type("done"));
@@ -92,8 +98,8 @@ fn a_session_is_reached_through_every_server() {
 #[test]
 fn s09_what_a_dead_server_had_accepted_is_answered_by_another_exactly_once() {
     let fleet = Fleet::new("serve_dead", 3);
-    let mut holder = fleet.start(0);
-    let others = [fleet.start(1), fleet.start(2)];
+    let mut holder = fleet.start(0, SHORT);
+    let others = [fleet.start(1, SHORT), fleet.start(2, SHORT)];
     let mut person = Person::at(&holder.url);
     person.prompt(None, "c0", "hello");
     let id = session(&person.until_type("done"));
@@ -109,7 +115,7 @@ fn s09_what_a_dead_server_had_accepted_is_answered_by_another_exactly_once() {
     let done = insist(&[&others[0], &others[1]], &id, "c2", "a story");
     assert_eq!(done["text"], "ECHO(5 messages): a story");
     // The first machine comes back with another address while others serve.
-    let back = fleet.start(0);
+    let back = fleet.start(0, SHORT);
     let done = insist(&[&back], &id, "c3", "and on");
     assert_eq!(done["text"], "ECHO(7 messages): and on");
     let remote = fleet.remote(&id);
@@ -120,7 +126,7 @@ fn s09_what_a_dead_server_had_accepted_is_answered_by_another_exactly_once() {
 #[test]
 fn s09_a_server_that_slept_is_refused_and_its_words_are_kept() {
     let fleet = Fleet::new("serve_zombie", 2);
-    let (zombie, other) = (fleet.start(0), fleet.start(1));
+    let (zombie, other) = (fleet.start(0, SHORT), fleet.start(1, SHORT));
     let api = fleet.machines[0].api();
     let mut person = Person::at(&zombie.url);
     person.prompt(None, "c0", "hello");
@@ -158,23 +164,30 @@ fn s09_a_server_that_slept_is_refused_and_its_words_are_kept() {
 #[test]
 fn killing_one_of_three_servers_again_and_again_loses_nothing() {
     let api = FakeApi::start(unforget_testkit::api::Options::default()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let report = fleet::run(&Options {
-        program: env!("CARGO_BIN_EXE_unforget").into(),
-        remote: shared().url("serve_fleet"),
-        api: api.url(),
-        folder: folder.path().to_owned(),
-        servers: 3,
-        sessions: 4,
-        clients: 2,
-        time: Duration::from_secs(8),
-        every: Duration::from_millis(1500),
-        lease: 1,
-        seed: 7,
-    });
-    let report = report.unwrap();
-    assert_eq!(report.violations, Vec::<String>::new(), "{report:#?}");
-    assert!(report.done > 20 && report.killed + report.paused >= 2, "{report:#?}");
-    // Most of them are answered: a run in which everything was left or given up would prove nothing.
-    assert!(report.accepted > 20 && report.skipped.len() * 4 <= report.done, "{report:#?}");
+    // How much is done in a time is the machine's matter: one that stands still gets more of it.
+    for (attempt, seconds) in [8, 30, 90].into_iter().enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = fleet::run(&Options {
+            program: env!("CARGO_BIN_EXE_unforget").into(),
+            remote: shared().url(&format!("serve_fleet_{attempt}")),
+            api: api.url(),
+            folder: folder.path().to_owned(),
+            servers: 3,
+            sessions: 4,
+            clients: 2,
+            time: Duration::from_secs(seconds),
+            every: Duration::from_millis(1500),
+            lease: 1,
+            seed: 7,
+        });
+        let report = report.unwrap();
+        assert_eq!(report.violations, Vec::<String>::new(), "{report:#?}");
+        // Most of them are answered: a run in which everything was left or given up would prove nothing.
+        let is_much = report.done > 20 && report.accepted > 20 && report.skipped.len() * 4 <= report.done;
+        if is_much && report.killed + report.paused >= 2 {
+            return;
+        }
+        eprintln!("{report:#?}");
+    }
+    panic!("too little was done to prove anything");
 }
