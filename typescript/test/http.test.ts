@@ -79,7 +79,7 @@ describe('a server', { skip: needsProgram }, () => {
     assert.equal(front.came.length, 1);
   });
 
-  test('gets large appends in parts below 4 MiB, whatever fails in between', { timeout: 120_000 }, async (context) => {
+  test('gets large appends in parts below 4 MiB, whatever fails in between', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
     const front = await Front.start(scene);
     const store = scene.open({ url: front.url });
@@ -97,7 +97,7 @@ describe('a server', { skip: needsProgram }, () => {
     assert.deepEqual(sizes.filter((size) => size >= 4 * MIB).length, 1, 'only the entry that is larger by itself');
   });
 
-  test('an append that failed in its middle goes on there when the caller repeats it', { timeout: 120_000 }, async (context) => {
+  test('an append that failed in its middle goes on there when the caller repeats it', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
     const front = await Front.start(scene);
     const store = scene.open({ url: front.url });

@@ -13,7 +13,7 @@ const SESSIONS = 64;
 const APPENDS = 24;
 const KILLS = 6;
 
-test('64 sessions at once, and the program killed again and again', { skip: needsProgram, timeout: 300_000 }, async (context) => {
+test('64 sessions at once, and the program killed again and again', { skip: needsProgram, timeout: 900_000 }, async (context) => {
   const scene = new Scene(context);
   const { binary, processes } = scene.counted();
   const store = scene.open(scene.local({ binary }));

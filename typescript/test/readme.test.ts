@@ -53,7 +53,7 @@ describe('README', { skip: needsProgram || cannotRun }, () => {
     assert.equal(snippets.length, printed.length);
   });
 
-  test('its snippets run, one after the other, and print what they should', { timeout: 240_000 }, async (context) => {
+  test('its snippets run, one after the other, and print what they should', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
     const url = await startServer(join(scene.folder, 'server'), (ending) => scene.atEnd(ending));
     const there = join(scene.folder, 'there');

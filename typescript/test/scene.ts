@@ -30,7 +30,7 @@ export class Scene {
 
   constructor(context: TestContext) {
     this.folder = mkdtempSync(join(tmpdir(), 'unforget-test-'));
-    this.atEnd(() => rmSync(this.folder, { recursive: true, force: true }));
+    this.atEnd(() => rmSync(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
     context.after(async () => {
       for (const ending of this.#endings.reverse()) {
         await ending();
