@@ -312,7 +312,7 @@ async fn what_an_earlier_process_left_is_sent() {
     assert_eq!(two.load(&key()).await.as_deref(), Some(r#"[{"uuid":"a"}]"#));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_refused_for_lack_of_the_remote_is_not_appended_twice() {
     let (away, remote) = memory();
     let mut one = machine(&remote);
@@ -343,6 +343,13 @@ async fn what_was_refused_for_lack_of_the_remote_is_not_appended_twice() {
         assert_eq!(append(&format!("{{\"n\":{n}}}")).await.unwrap(), Durability::Remote);
     }
     assert_eq!(one.load(&key()).await.as_deref(), Some(r#"[{"n":1},{"n":1},{"n":2},{"n":3}]"#));
+    // Whoever says the same long afterwards repeats nothing.
+    away.set(true);
+    assert_eq!(append(r#"{"n":4}"#).await.unwrap_err().code, Code::Unavailable);
+    away.set(false);
+    tokio::time::advance(std::time::Duration::from_secs(3600)).await;
+    assert_eq!(append(r#"{"n":4}"#).await.unwrap(), Durability::Remote);
+    assert!(one.load(&key()).await.unwrap().ends_with(r#"{"n":4},{"n":4}]"#));
 }
 
 #[tokio::test]

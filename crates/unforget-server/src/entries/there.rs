@@ -36,6 +36,8 @@ const AT_A_TIME: usize = 8;
 const ATTEMPTS: usize = 16;
 /// How many batches of a key are remembered that callers were told to repeat.
 const REFUSED: usize = 64;
+/// How long: who repeats a call does so soon, and who says the same much later means it.
+const REPEATED: Duration = Duration::from_secs(600);
 /// How many keys are remembered at the most.
 const REMEMBERED: usize = 1024;
 
@@ -69,8 +71,8 @@ pub(super) struct There {
 struct Carrying {
     turn: Turn<()>,
     appended: Mutex<Option<Instant>>,
-    /// The latest batches that are here and whose callers were told that they are not there.
-    refused: Mutex<Vec<[u8; 32]>>,
+    /// The latest batches that are here and whose callers were told that they are not there, and when.
+    refused: Mutex<Vec<([u8; 32], Instant)>>,
 }
 
 impl std::fmt::Debug for There {
@@ -198,7 +200,10 @@ impl There {
         let mut all = self.carrying.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED {
             // What a caller was told to repeat is not forgotten.
-            let is_needed = |it: &Carrying| !it.refused.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+            let is_needed = |it: &Carrying| {
+                let refused = it.refused.lock().unwrap_or_else(PoisonError::into_inner);
+                refused.iter().any(|(_, since)| since.elapsed() < REPEATED)
+            };
             all.retain(|_, carrying| Arc::strong_count(carrying) > 1 || is_needed(carrying));
         }
         all.entry(realm.root().join(place.file())).or_default().clone()
@@ -283,14 +288,15 @@ impl There {
         if refused.len() >= REFUSED {
             refused.remove(0);
         }
-        refused.push(batch);
+        refused.push((batch, Instant::now()));
     }
 
     /// Whether a batch is one of those, which it is once.
     pub(super) fn was_refused(&self, realm: &Realm, key: &Key, batch: [u8; 32]) -> bool {
         let carrying = self.carrying(realm, &Place::of(key));
         let mut refused = carrying.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = refused.iter().position(|it| *it == batch);
+        refused.retain(|(_, since)| since.elapsed() < REPEATED);
+        let found = refused.iter().position(|(it, _)| *it == batch);
         found.map(|at| refused.remove(at)).is_some()
     }
 
