@@ -1,7 +1,7 @@
 //! How much of everything: nothing that a stranger can send, open or leave open is without a bound.
 //!
 //! Each number is what one server gives; `unforget serve --check` prints them. What is over a bound is refused with a
-//! [`Problem`](crate::Problem) that names it, before it was read into memory.
+//! [`Problem`] that names it, before it was read into memory.
 
 use std::time::Duration;
 

@@ -156,13 +156,23 @@ async fn a_key_of_another_programs_session_without_a_word_leads_to_it_only_where
     assert_eq!(second.fleet.begun(&second.realm, &name, &key).await.unwrap(), name.id);
 }
 
-/// A remote that hands lines out one by one, when it is told to.
+/// A remote that hands lines out when it is told to, and those of sessions not at all as long as it is told so.
 #[derive(Debug)]
-struct Reluctant(Arc<dyn Remote>, Arc<tokio::sync::Semaphore>);
+struct Reluctant {
+    to: Arc<dyn Remote>,
+    gate: tokio::sync::Semaphore,
+    is_away: std::sync::atomic::AtomicBool,
+}
+
+impl Reluctant {
+    fn new(to: Arc<dyn Remote>, permits: usize, is_away: bool) -> Arc<Self> {
+        Arc::new(Self { to, gate: tokio::sync::Semaphore::new(permits), is_away: is_away.into() })
+    }
+}
 
 impl Remote for Reluctant {
     fn frontier<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<Frontier, Error>> {
-        self.0.frontier(stream)
+        self.to.frontier(stream)
     }
 
     fn append<'a>(
@@ -171,22 +181,25 @@ impl Remote for Reluctant {
         after: &'a Frontier,
         lines: &'a [Bytes],
     ) -> BoxFuture<'a, Result<Frontier, Error>> {
-        self.0.append(stream, after, lines)
+        self.to.append(stream, after, lines)
     }
 
     fn read<'a>(&'a self, stream: &'a Stream, from: u64) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            drop(self.1.acquire().await.unwrap());
-            self.0.read(stream, from).await
+            drop(self.gate.acquire().await.unwrap());
+            match stream.side().is_empty() && self.is_away.load(std::sync::atomic::Ordering::SeqCst) {
+                true => Err(Error::Unavailable { place: "it".to_owned(), reason: "away".to_owned(), wait: None }),
+                false => self.to.read(stream, from).await,
+            }
         })
     }
 
     fn list<'a>(&'a self, prefix: &'a Prefix, cursor: Option<&'a str>) -> BoxFuture<'a, Result<Listing, Error>> {
-        self.0.list(prefix, cursor)
+        self.to.list(prefix, cursor)
     }
 
     fn delete<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<(), Error>> {
-        self.0.delete(stream)
+        self.to.delete(stream)
     }
 }
 
@@ -194,13 +207,13 @@ impl Remote for Reluctant {
 async fn a_session_that_two_ask_for_at_once_is_fetched_for_both() {
     let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
     let id = Machine::new(&remote, "main").begin().await;
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    let reluctant: Arc<dyn Remote> = Arc::new(Reluctant(remote, gate.clone()));
-    let second = Machine::new(&reluctant, "main");
+    let reluctant = Reluctant::new(remote, 0, false);
+    let served: Arc<dyn Remote> = reluctant.clone();
+    let second = Machine::new(&served, "main");
     let agents = ["main".to_owned()];
     let fetch = || second.fleet.fetch(&second.realm, &agents, &id);
     // They are begun in this order, each as far as it comes.
-    let (one, other, ()) = tokio::join!(fetch(), fetch(), async { gate.add_permits(1) });
+    let (one, other, ()) = tokio::join!(fetch(), fetch(), async { reluctant.gate.add_permits(1) });
     assert_eq!((one, other), (Ok(()), Ok(())));
 }
 
@@ -218,55 +231,18 @@ impl unforget_core::stamp::Source for LongAgo {
     }
 }
 
-/// A remote that hands nothing out as long as it is told so.
-#[derive(Debug)]
-struct Stubborn(Arc<dyn Remote>, std::sync::atomic::AtomicBool);
-
-impl Remote for Stubborn {
-    fn frontier<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<Frontier, Error>> {
-        self.0.frontier(stream)
-    }
-
-    fn append<'a>(
-        &'a self,
-        stream: &'a Stream,
-        after: &'a Frontier,
-        lines: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Frontier, Error>> {
-        self.0.append(stream, after, lines)
-    }
-
-    fn read<'a>(&'a self, stream: &'a Stream, from: u64) -> BoxFuture<'a, Result<Page, Error>> {
-        match stream.side().is_empty() && self.1.load(std::sync::atomic::Ordering::SeqCst) {
-            true => {
-                let refused = Error::Unavailable { place: "it".to_owned(), reason: "away".to_owned(), wait: None };
-                Box::pin(async { Err(refused) })
-            }
-            false => self.0.read(stream, from),
-        }
-    }
-
-    fn list<'a>(&'a self, prefix: &'a Prefix, cursor: Option<&'a str>) -> BoxFuture<'a, Result<Listing, Error>> {
-        self.0.list(prefix, cursor)
-    }
-
-    fn delete<'a>(&'a self, stream: &'a Stream) -> BoxFuture<'a, Result<(), Error>> {
-        self.0.delete(stream)
-    }
-}
-
 #[tokio::test]
 async fn a_takeover_that_failed_half_way_is_not_taken_for_one_that_was_not_needed() {
     let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
     let mut died = Machine::at(&remote, "main", Arc::new(LongAgo));
     died.name.id = died.begin().await;
     died.take().await;
-    let stubborn = Arc::new(Stubborn(remote.clone(), true.into()));
-    let served: Arc<dyn Remote> = stubborn.clone();
+    let reluctant = Reluctant::new(remote.clone(), 1, true);
+    let served: Arc<dyn Remote> = reluctant.clone();
     let mut second = Machine::new(&served, "main");
     second.name.id = died.name.id.clone();
     assert!(second.fleet.take(&second.realm, &second.name).await.is_err());
-    stubborn.1.store(false, std::sync::atomic::Ordering::SeqCst);
+    reluctant.is_away.store(false, std::sync::atomic::Ordering::SeqCst);
     let hold = second.take().await;
     assert!(hold.was_left(), "somebody died, and what it left is still to be seen to");
     let text = std::fs::read_to_string(second.path()).unwrap();
