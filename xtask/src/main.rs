@@ -22,6 +22,8 @@ mod web;
 
 type Result<T = ()> = std::result::Result<T, String>;
 
+/// Builds the program and the stand-ins that programs of other languages start; with the tests, so that everything is built once and not with several sets of features.
+const BUILD: [&str; 5] = ["build", "--workspace", "--all-features", "--bins", "--tests"];
 /// How pip asks a registry that does not answer at once.
 const PATIENTLY: [&str; 4] = ["--retries", "10", "--timeout", "60"];
 
@@ -114,8 +116,7 @@ fn test() -> Result {
     claude::install();
     packages::install();
     web::install();
-    // Stand-ins that programs of other languages start; with the tests, so that everything is built once and not with two sets of features.
-    cargo(&["build", "--workspace", "--all-features", "--bins", "--tests"])?;
+    cargo(&BUILD)?;
     let counts = counted(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
     // Pulling the plug takes loop devices and root; where a machine has neither, the simulated power cuts have to do.
     match powerloss::possible() {

@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{Result, run};
+use crate::{BUILD, Result, run};
 
 const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
 const ROUNDS: usize = 5;
@@ -71,7 +71,7 @@ fn run_in(workspace: &Path, file_system: &str, folder: &Path) -> Result {
 /// Pulls the plug on every file system that we know.
 pub(crate) fn pull_the_plug(workspace: &Path) -> Result {
     possible()?;
-    run(Command::new("cargo").args(["build", "--package", "unforget"]).current_dir(workspace))?;
+    run(Command::new("cargo").args(BUILD).current_dir(workspace))?;
     for file_system in FILE_SYSTEMS {
         let folder: PathBuf =
             std::env::temp_dir().join(format!("unforget-powerloss-{}-{file_system}", std::process::id()));

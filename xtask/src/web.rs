@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::packages::{apt, clear, copy, is_made_of, made_of, npm};
-use crate::{Result, cargo, run, workspace};
+use crate::{BUILD, Result, cargo, run, workspace};
 
 /// What is checked in.
 const DIST: &str = "web/dist";
@@ -59,7 +59,7 @@ pub(crate) fn install() {
 pub(crate) fn screenshots() -> Result {
     browser()?;
     test_packages()?;
-    cargo(&["build", "--workspace", "--all-features", "--bins"])?;
+    cargo(&BUILD)?;
     run(Command::new("node").arg("web/tests/screenshots.mjs").current_dir(workspace()))
 }
 
