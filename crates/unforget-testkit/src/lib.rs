@@ -2,7 +2,7 @@
 //!
 //! [`rules`] says what the Messages API accepts and rejects, in its own words; [`api`] is a server that obeys them;
 //! `agentcore` is a stand-in of AWS AgentCore Memory, [`runtime`] of the door of AgentCore Runtime; [`servers`] starts real databases and buckets; `serving`
-//! starts the server itself and is its clients, many of them;
+//! starts the server itself and is its clients, many of them; [`attacks`] counts what was tried and refused;
 //! [`claude`] runs the real Claude CLI against that server;
 //! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
 //! kind of damage from a seed, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
@@ -12,6 +12,7 @@
 #[cfg(feature = "agentcore")]
 pub mod agentcore;
 pub mod api;
+pub mod attacks;
 pub mod claude;
 pub mod corpus;
 pub mod counting;
