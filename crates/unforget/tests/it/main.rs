@@ -8,6 +8,7 @@
     reason = "tests set scenes with plain files and may fail loudly"
 )]
 
+mod attack;
 mod branches;
 #[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]
 mod claude;

@@ -1,0 +1,1 @@
+//! A remote whose operator reads, forges, replays and cuts what it keeps.
