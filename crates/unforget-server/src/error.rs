@@ -18,7 +18,12 @@ pub struct Problem {
     pub code: Code,
     /// What, where, and what to do.
     pub message: String,
+    /// After how many seconds the client may try again, where that is known.
+    pub retry_after: Option<u32>,
 }
+
+/// After how many seconds a client may try again where nothing else is known.
+const RETRY_AFTER: u32 = 1;
 
 /// What kind of problem it is; the name is part of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +131,14 @@ impl Code {
 impl Problem {
     /// A problem of a kind.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), retry_after: None }
+    }
+
+    /// The same, and when the client may try again; a part of a second is a whole one.
+    pub fn after(mut self, wait: std::time::Duration) -> Self {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        self.retry_after = Some(u32::try_from(seconds.max(1)).unwrap_or(u32::MAX));
+        self
     }
 
     /// There is no such session, or it is somebody else's: nobody can tell which.
@@ -224,6 +236,10 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.to_json() });
         let mut response = (self.code.status(), axum::Json(body)).into_response();
+        if matches!(self.code, Code::TooMany | Code::Unavailable) {
+            let seconds = axum::http::HeaderValue::from(self.retry_after.unwrap_or(RETRY_AFTER));
+            response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);
+        }
         if self.code == Code::Unauthenticated {
             let value = axum::http::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(axum::http::header::WWW_AUTHENTICATE, value);

@@ -32,6 +32,7 @@ pub mod runtime;
 pub mod tokens;
 
 pub use jwt::{Jwt, KeysFrom, Terms};
+pub(crate) use lockout::network;
 use lockout::{Lockout, Verdict};
 pub use tokens::Tokens;
 

@@ -35,6 +35,12 @@ pub struct Limits {
     pub message: usize,
     /// Bytes of the body of a request.
     pub body: usize,
+    /// Frames of a message that comes in.
+    pub fragments: usize,
+    /// Bytes of a request's head, and of a body or of a WebSocket's frames before the client has said who it is.
+    pub handshake_bytes: usize,
+    /// Bytes that clients have sent and that are still held, in all.
+    pub in_flight: usize,
     /// How deep JSON that comes in may be nested.
     pub depth: usize,
     /// How long a client may take to send its request's head, and to say who it is.
@@ -78,6 +84,9 @@ impl Limits {
             "frame" => self.frame = number(value)?,
             "message" => self.message = number(value)?,
             "body" => self.body = number(value)?,
+            "fragments" => self.fragments = number(value)?,
+            "handshake_bytes" => self.handshake_bytes = number(value)?,
+            "in_flight" => self.in_flight = number(value)?,
             "depth" => self.depth = number(value)?,
             "handshake" => self.handshake = time()?,
             "body_time" => self.body_time = time()?,
@@ -123,6 +132,9 @@ impl Limits {
             ("frame", number(self.frame)),
             ("message", number(self.message)),
             ("body", number(self.body)),
+            ("fragments", number(self.fragments)),
+            ("handshake_bytes", number(self.handshake_bytes)),
+            ("in_flight", number(self.in_flight)),
             ("depth", number(self.depth)),
             ("handshake", self.handshake.as_secs()),
             ("body_time", self.body_time.as_secs()),
@@ -152,6 +164,9 @@ impl Default for Limits {
             frame: 1 << 20,
             message: 8 << 20,
             body: 100 << 20,
+            fragments: 1024,
+            handshake_bytes: 16 << 10,
+            in_flight: 256 << 20,
             depth: 64,
             handshake: Duration::from_secs(5),
             body_time: Duration::from_secs(60),

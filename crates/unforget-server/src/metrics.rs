@@ -45,6 +45,8 @@ pub struct Metrics {
     pub sessions: Gauge,
     /// Connections that are open.
     pub connections: Gauge,
+    /// Bytes that clients have sent and that are still held.
+    pub in_flight: Gauge,
     /// Viewers that were let go because they read too slowly.
     pub slow_readers: Counter,
     /// Sessions whose task did not end well.
@@ -70,6 +72,7 @@ impl Default for Metrics {
             sockets: Gauge::default(),
             sessions: Gauge::default(),
             connections: Gauge::default(),
+            in_flight: Gauge::default(),
             slow_readers: Counter::default(),
             panics: Counter::default(),
             recovered: Counter::default(),
@@ -83,6 +86,8 @@ impl Default for Metrics {
             registry.register("sockets", "WebSockets that are open", metrics.sockets.clone());
             registry.register("live_sessions", "Sessions that are live", metrics.sessions.clone());
             registry.register("connections", "Connections that are open", metrics.connections.clone());
+            let what = "Bytes that clients have sent and that are still held";
+            registry.register("in_flight_bytes", what, metrics.in_flight.clone());
             registry.register(
                 "slow_readers",
                 "Viewers let go because they read too slowly",

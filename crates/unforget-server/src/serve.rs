@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
@@ -30,12 +30,14 @@ use unforget_core::stamp::SharedSource;
 use crate::activity::Activity;
 use crate::agent::Agents;
 use crate::app::{App, Caller, Counts, FORWARDED, RUNTIME_SESSION, RuntimeSessionId};
+use crate::budget::Sender;
 use crate::door::{self, Door};
 use crate::entries::Entries;
 use crate::error::{Code, Problem};
 use crate::fleet::{self, Fleet};
 use crate::hub::{Hub, Shared};
 use crate::identity::{Identity, cookie};
+use crate::intake::{self, Terms};
 use crate::ledger::{Accepted, Ledger};
 use crate::limits::Limits;
 use crate::realm::Realms;
@@ -47,6 +49,9 @@ use stream::Impatient;
 
 /// How often prompts that nobody could run are tried again, and what was not sent is sent.
 const AGAIN: Duration = Duration::from_secs(3);
+
+/// The least room for a request's head that the HTTP library takes.
+const LEAST_HEAD: usize = 8 * 1024;
 
 /// Everything that a server is told.
 pub struct Config {
@@ -226,7 +231,7 @@ async fn converse(stream: tokio::net::TcpStream, peer: SocketAddr, routes: Route
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.handshake)
-        .max_buf_size(64 * 1024)
+        .max_buf_size(limits.handshake_bytes.max(LEAST_HEAD))
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(connection);
@@ -330,15 +335,18 @@ async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) ->
         if passed.is_preflight() {
             return StatusCode::NO_CONTENT.into_response();
         }
-        if is_too_large(&request, app.limits()) {
-            let most = app.limits().body;
-            return Problem::new(Code::TooLarge, format!("the body has more than {most} bytes")).into_response();
-        }
         if let Err(problem) = identify(&app, &route, &mut request).await {
             return problem.into_response();
         }
+        let terms = Terms::of(&request, app.limits());
+        // Charged until the request is answered: what was read of the body is held until then.
+        let claim = Arc::new(app.hub.shared().budget.claim(sender(&request)));
+        let request = match intake::bound(request, terms, &claim) {
+            Ok(request) => request,
+            Err(problem) => return problem.into_response(),
+        };
         let run = next.run(request);
-        // A stream or a long turn takes its time; everything else is due soon. A body has a time of its own to arrive in (`rest::read_body`),
+        // A stream or a long turn takes its time; everything else is due soon. A body has a time of its own to arrive in (`intake`),
         // and what comes behind it, too: so that one that comes late is told as what it is.
         match is_short(&route) {
             true => tokio::time::timeout(app.limits().body_time * 2, run).await.unwrap_or_else(|_| slow()),
@@ -351,10 +359,10 @@ async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) ->
     told(&app, &method, &route, response)
 }
 
-/// Whether a request says itself that its body is too large: then none of it is read.
-fn is_too_large(request: &Request, limits: &Limits) -> bool {
-    let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    length.is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > limits.body))
+/// To whom the bytes of a request are charged.
+fn sender(request: &Request) -> Sender {
+    let extensions = request.extensions();
+    Sender::new(extensions.get::<Caller>().and_then(|caller| caller.actor.as_ref()), Peer::of(extensions))
 }
 
 /// That a handler took too long, which is nothing that the client did.
@@ -412,7 +420,9 @@ async fn metrics(State(app): State<Arc<App>>, caller: axum::Extension<Caller>) -
     if !may {
         return Err(Problem::new(Code::Forbidden, "these numbers are for operators (`--operator NAME`)"));
     }
-    let mut response = app.hub.shared().metrics.text().into_response();
+    let shared = app.hub.shared();
+    shared.metrics.in_flight.set(i64::try_from(shared.budget.used()).unwrap_or(i64::MAX));
+    let mut response = shared.metrics.text().into_response();
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)

@@ -15,6 +15,7 @@ use unforget_core::key::Key;
 
 use crate::agent::ClientId;
 use crate::app::{App, Caller};
+use crate::budget::Sender;
 use crate::error::{Code, Problem, Result};
 use crate::hub::Watching;
 use crate::limits::FRAME_OUT;
@@ -25,6 +26,7 @@ use crate::serve::Connection as Own;
 
 mod frames;
 mod message;
+mod meter;
 mod pace;
 mod tunnel;
 mod upgrade;
@@ -92,6 +94,7 @@ async fn converse(app: Arc<App>, mut caller: Caller, mut socket: Socket, own: &O
         Err(problem) => return refuse(&app, socket, &problem).await,
     };
     app.hub.shared().metrics.sockets.inc();
+    socket.recognise(app.limits(), app.hub.shared().budget.claim(Sender::Actor(actor.clone())));
     let realm = app.hub.realm(&actor);
     let mut connection = Connection {
         app: app.clone(),

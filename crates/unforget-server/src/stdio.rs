@@ -165,7 +165,7 @@ fn shown(id: Option<&str>, answer: Result<ask::Answer>) -> String {
                 answer.durability.map_or_else(String::new, |it| format!(",\"durability\":\"{}\"", it.name()));
             format!("{{{id}\"ok\":{}{durability}}}\n", answer.text)
         }
-        Err(Problem { code, message }) => {
+        Err(Problem { code, message, .. }) => {
             // Leading elsewhere has no meaning here.
             let code = if code == Code::Moved { Code::Busy } else { code };
             format!("{{{id}\"err\":{},\"code\":\"{}\"}}\n", json::quote(&message), code.name())

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::activity::{Activity, Busy};
 use crate::actor::ActorId;
+use crate::budget::Budget;
 use crate::error::{Code, Problem, Result};
 use crate::fleet::Fleet;
 use crate::ledger::{Accepted, Ledger};
@@ -30,6 +31,8 @@ pub struct Shared {
     pub activity: Arc<Activity>,
     /// The other servers, if there are any.
     pub fleet: Option<Arc<Fleet>>,
+    /// The bytes that clients have sent and that are still held.
+    pub(crate) budget: Budget,
     stopping: AtomicBool,
     in_hand: Mutex<HashMap<ActorId, usize>>,
     /// Prompts that were accepted here and could not be run here.
@@ -52,6 +55,7 @@ impl Shared {
             metrics: Metrics::default(),
             activity,
             fleet,
+            budget: Budget::new(limits.in_flight),
             stopping: AtomicBool::new(false),
             in_hand: Mutex::default(),
             stranded: Mutex::default(),

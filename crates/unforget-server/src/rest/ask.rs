@@ -1,7 +1,7 @@
 //! What a request asks for, taken out of it: whose it is, the id in its path, its query, its body.
 //!
 //! Each of them is refused as a [`Problem`] when it is not as it should be: an unknown parameter, a field too many, a text where a number belongs, JSON
-//! that is none or that is nested too deep. A body is bounded in bytes and in time before it is looked at, and its depth is counted before
+//! that is none or that is nested too deep. A body is bounded in bytes and in time before it is looked at (`intake`), and its depth is counted before
 //! it is parsed. An id that cannot be one is answered like one that is not there.
 
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use unforget_core::stamp::{self, SessionId};
 
 use crate::app::App;
 use crate::error::{Code, Problem, Result};
+use crate::intake;
 use crate::realm::Realm;
 
 /// What is asked of a handler that takes no parameters.
@@ -122,29 +123,10 @@ fn check_media(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// Reads a body, within its bounds.
+/// Reads a body whole. How long it may be, and how long it may take, is for `intake` to see to.
 pub(crate) async fn read(request: Request, app: &Arc<App>) -> Result<axum::body::Bytes> {
-    let limits = app.limits();
-    let body = axum::body::to_bytes(request.into_body(), limits.body);
-    match tokio::time::timeout(limits.body_time, body).await {
-        Err(_) => Err(Problem::new(Code::Timeout, "the body took too long to arrive")),
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_too_long(&error) => {
-            Err(Problem::new(Code::TooLarge, format!("the body has more than {} bytes", limits.body)))
-        }
-        Ok(Err(_)) => Err(Problem::invalid("the body did not arrive as a whole")),
-    }
-}
-
-fn is_too_long(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    let most = app.limits().body;
+    axum::body::to_bytes(request.into_body(), most).await.map_err(|error| intake::problem(&error, most))
 }
 
 /// Parses JSON of a bounded depth.

@@ -2,7 +2,7 @@
 //!
 //! AgentCore Runtime lets frames of at most 64 KB through. A longer message is split as the WebSocket protocol itself splits messages, so that
 //! every client puts it together again without knowing. It lets 250 frames a second through, so a
-//! connection that comes through it has a pace (`pace`).
+//! connection that comes through it has a pace (`pace`). What comes in is counted on its way (`meter`).
 
 use std::time::Duration;
 
@@ -12,12 +12,14 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::error::{CapacityError, Error};
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error, ProtocolError};
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 
+use super::meter::Metered;
 use super::pace::Pace;
+use crate::budget::Claim;
 use crate::error::{Code, Problem};
 use crate::limits::{FRAME_OUT, Limits};
 
@@ -38,42 +40,69 @@ pub(super) enum Came {
 
 /// A WebSocket.
 pub(super) struct Socket {
-    stream: WebSocketStream<TokioIo<Upgraded>>,
+    stream: WebSocketStream<Metered<TokioIo<Upgraded>>>,
     send: Duration,
     /// How fast frames may follow each other, where somebody in between counts them.
     pace: Option<Pace>,
+    /// Whether a message was handed on that may still be in use.
+    is_handed_on: bool,
+    /// How the client broke the protocol, or a bound: what comes behind that is not looked at.
+    broken: Option<CloseCode>,
 }
 
 impl Socket {
-    pub(super) async fn new(upgraded: Upgraded, limits: &Limits, pace: Option<Pace>) -> Self {
+    /// A WebSocket of somebody who is not known yet; `claim` is charged for what comes.
+    pub(super) async fn new(upgraded: Upgraded, limits: &Limits, pace: Option<Pace>, claim: Claim) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(0)
             .max_write_buffer_size(4 * FRAME_OUT)
             .max_frame_size(Some(limits.frame))
             .max_message_size(Some(limits.message));
-        let stream = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
-        Self { stream, send: limits.send, pace }
+        let metered = Metered::new(TokioIo::new(upgraded), limits, claim);
+        let stream = WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await;
+        Self { stream, send: limits.send, pace, is_handed_on: false, broken: None }
+    }
+
+    /// It is known now whose WebSocket it is.
+    pub(super) fn recognise(&mut self, limits: &Limits, claim: Claim) {
+        self.stream.get_mut().recognise(limits, claim);
     }
 
     /// What comes next. Giving up on the future loses nothing.
     pub(super) async fn receive(&mut self) -> Came {
-        match self.stream.next().await {
-            Some(Ok(Message::Text(text))) => Came::Text(text.as_str().to_owned()),
-            Some(Ok(Message::Binary(bytes))) => match String::from_utf8(bytes.to_vec()) {
-                Ok(text) => Came::Text(text),
-                Err(_) => Came::Over(Some(Problem::invalid("a message must be JSON text"))),
-            },
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Came::Sign,
-            Some(Ok(Message::Close(_))) | None => Came::Over(None),
-            Some(Err(Error::Capacity(CapacityError::MessageTooLong { max_size, .. }))) => Came::Over(Some(
-                Problem::new(Code::TooLarge, format!("a frame or message has more than {max_size} bytes")),
-            )),
-            Some(Err(error)) => {
-                tracing::debug!(%error, "a socket broke");
-                Came::Over(None)
-            }
+        if std::mem::take(&mut self.is_handed_on) {
+            self.stream.get_ref().settle();
         }
+        match self.stream.next().await {
+            Some(Ok(Message::Text(text))) => self.hand_on(text.as_str().to_owned()),
+            Some(Ok(Message::Binary(bytes))) => match String::from_utf8(bytes.to_vec()) {
+                Ok(text) => self.hand_on(text),
+                Err(_) => self.break_off(CloseCode::Invalid, Problem::invalid("a message must be JSON text")),
+            },
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                self.stream.get_ref().settle_sign();
+                Came::Sign
+            }
+            Some(Ok(Message::Close(_))) | None => Came::Over(None),
+            Some(Err(error)) => match violation(&error) {
+                Some((code, problem)) => self.break_off(code, problem),
+                None => {
+                    tracing::debug!(%error, "a socket broke");
+                    Came::Over(None)
+                }
+            },
+        }
+    }
+
+    fn hand_on(&mut self, text: String) -> Came {
+        self.is_handed_on = true;
+        Came::Text(text)
+    }
+
+    fn break_off(&mut self, code: CloseCode, problem: Problem) -> Came {
+        self.broken = Some(code);
+        Came::Over(Some(problem))
     }
 
     /// Sends a message; `false` if whoever it is for is gone, or does not read.
@@ -109,17 +138,43 @@ impl Socket {
         matches!(tokio::time::timeout(self.send, ping).await, Ok(Ok(())))
     }
 
-    /// Says goodbye, and why.
-    pub(super) async fn close(mut self, farewell: CloseFrame) {
+    /// Says goodbye, and why. Who broke the protocol hears that, whatever else there is to be said.
+    pub(super) async fn close(mut self, mut farewell: CloseFrame) {
+        if let Some(code) = self.broken {
+            farewell.code = code;
+        }
         let goodbye = async {
             self.stream.close(Some(farewell)).await?;
             // What is still on its way is read, so that the goodbye is not lost by a reset.
-            while let Some(Ok(_)) = self.stream.next().await {}
+            match self.broken {
+                Some(_) => self.stream.get_mut().drain().await?,
+                None => while let Some(Ok(_)) = self.stream.next().await {},
+            }
             Ok::<(), Error>(())
         };
         if !matches!(tokio::time::timeout(Duration::from_secs(2), goodbye).await, Ok(Ok(()))) {
             tracing::debug!("a socket was closed without a goodbye");
         }
+    }
+}
+
+/// What a client did that ends its connection, and with which code; none if it is only gone.
+fn violation(error: &Error) -> Option<(CloseCode, Problem)> {
+    match error {
+        Error::Capacity(CapacityError::MessageTooLong { max_size, .. }) => {
+            let message = format!("a frame or message has more than {max_size} bytes (`frame`, `message`)");
+            Some((CloseCode::Size, Problem::new(Code::TooLarge, message)))
+        }
+        Error::Io(error) => {
+            let problem = error.get_ref()?.downcast_ref::<Problem>()?;
+            Some((farewell(Some(problem)).code, problem.clone()))
+        }
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        Error::Protocol(error) => {
+            Some((CloseCode::Protocol, Problem::invalid(format!("this breaks the WebSocket protocol: {error}"))))
+        }
+        Error::Utf8(_) => Some((CloseCode::Invalid, Problem::invalid("a text message is not UTF-8"))),
+        _ => None,
     }
 }
 

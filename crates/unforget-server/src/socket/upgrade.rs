@@ -13,6 +13,7 @@ use super::converse;
 use super::frames::Socket;
 use super::pace::Pace;
 use crate::app::{App, Caller};
+use crate::budget::Sender;
 use crate::error::{Problem, Result};
 use crate::serve::Connection;
 
@@ -44,7 +45,8 @@ pub(crate) async fn upgrade(
         match waiting.await {
             Ok(upgraded) => {
                 let pace = caller.runtime_session.is_some().then(Pace::of_runtime);
-                let socket = Socket::new(upgraded, app.limits(), pace).await;
+                let claim = app.hub.shared().budget.claim(Sender::new(None, caller.peer));
+                let socket = Socket::new(upgraded, app.limits(), pace, claim).await;
                 converse(app, caller, socket, &own).await;
             }
             Err(error) => tracing::debug!(%error, "a handshake was not ended"),

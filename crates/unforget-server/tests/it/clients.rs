@@ -338,7 +338,8 @@ const PARTICULAR: [&str; 11] = [
 
 #[test]
 fn schemathesis_finds_nothing() {
-    let limits = Limits { wrong_tokens: u32::MAX, ..Setting::default().limits };
+    // A head that is too long is answered by the HTTP library, with a bare 431, whatever it asks for.
+    let limits = Limits { wrong_tokens: u32::MAX, handshake_bytes: 1 << 20, ..Setting::default().limits };
     let scene = Scene::with(Setting { limits, ..Setting::of(&["ada"]) });
     let tools = tool("schemathesis", "schemathesis==4.32.5");
     let run = |arguments: &[&str]| {

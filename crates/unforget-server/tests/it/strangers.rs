@@ -13,7 +13,7 @@ use unforget_server::Limits;
 
 use crate::log;
 use crate::scene::{Scene, Setting};
-use crate::wire::{PATIENCE, close_code, head_of, raw, rest_of, upgraded};
+use crate::wire::{PATIENCE, close_code, frame, head_of, next_frame, raw, rest_of, upgraded};
 
 const SOON: Duration = Duration::from_millis(300);
 
@@ -174,6 +174,84 @@ fn s07_an_actor_has_a_bounded_number_of_sockets() {
     let mut other = scene.connect_as("bob");
     other.say(&json!({ "type": "ping" }));
     other.until("pong");
+}
+
+#[test]
+fn s3_a_login_whose_body_is_long_or_withheld_is_refused() {
+    let scene = Scene::with(Setting { limits: Limits { handshake: SOON, ..long() }, ..Setting::of(&["ada"]) });
+    let (address, metrics) = (scene.address, scene.app().hub.shared().clone());
+    let login = |more: &str, body: &[u8]| {
+        let mut stream = raw(&scene);
+        let head = format!(
+            "POST /v1/login HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nContent-Type: application/json\r\n{more}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        head_of(&mut stream)
+    };
+    let answer = login("Content-Length: 104857600", b"");
+    assert!(answer.starts_with("HTTP/1.1 413"), "by its length: {answer}");
+    let chunk = [b"8000\r\n".as_slice(), &[b' '; 0x8000], b"\r\n"].concat();
+    let answer = login("Transfer-Encoding: chunked", &chunk);
+    assert!(answer.starts_with("HTTP/1.1 413"), "by its bytes: {answer}");
+    let answer = login("Content-Length: 100", b"{");
+    assert!(answer.starts_with("HTTP/1.1 408"), "by its time: {answer}");
+    let answer = login(&format!("X-Long: {}", "x".repeat(16 << 10)), b"");
+    assert!(answer.starts_with("HTTP/1.1 431"), "by its head: {answer}");
+    scene.wait("all of it is given back", || metrics.metrics.connections.get() == 0);
+    assert!(scene.ask_as("ada", "GET", "/v1/me", None).status == 200);
+}
+
+#[test]
+fn s3_a_socket_takes_little_before_it_knows_who_speaks() {
+    let scene = Scene::with(Setting { limits: long(), ..Setting::of(&["ada"]) });
+    // A frame that says that it is long, many that are short, and signs of life.
+    let long_one = [&[0x81, 0xff][..], &(1u64 << 20).to_be_bytes(), &[0; 4]].concat();
+    let many = [frame(0x01, &[b'x'; 1000]), frame(0x00, &[b'x'; 1000]).repeat(20)].concat();
+    let signs = frame(0x89, b"").repeat(4000);
+    for bytes in [long_one, many, signs] {
+        let mut stream = upgraded(&scene);
+        stream.write_all(&bytes).unwrap();
+        let mut code = None;
+        while code.is_none() {
+            let (head, bytes) = next_frame(&mut stream);
+            code = (head == 0x88).then(|| u16::from_be_bytes([bytes[0], bytes[1]]));
+        }
+        assert_eq!(code, Some(1009));
+    }
+    // Whoever says it may say more then.
+    let mut client = scene.connect();
+    client.say(&json!({ "type": "auth", "token": scene.token("ada") }));
+    client.say(&json!({ "type": "prompt", "prompt": "x".repeat(100_000) }));
+    client.until("done");
+}
+
+#[test]
+fn s3_what_is_in_flight_has_a_bound_and_leaves_room_for_others() {
+    let limits = Limits { in_flight: 200_000, ..long() };
+    let scene = Scene::with(Setting { limits, ..Setting::of(&["ada", "bob"]) });
+    let mut held: Vec<TcpStream> = Vec::new();
+    let unfinished = frame(0x01, &[b'x'; 60_000]);
+    // Two sockets of one actor, of which both are within the bounds of a message, and together over half of the budget.
+    for _ in 0..2 {
+        let mut stream = upgraded(&scene);
+        stream
+            .write_all(&frame(0x81, json!({ "type": "auth", "token": scene.token("ada") }).to_string().as_bytes()))
+            .unwrap();
+        stream.write_all(&frame(0x81, br#"{"type":"ping"}"#)).unwrap();
+        assert_eq!(next_frame(&mut stream).0, 0x81);
+        stream.write_all(&unfinished).unwrap();
+        held.push(stream);
+    }
+    let shared = scene.app().hub.shared().clone();
+    scene.wait("one of them is refused", || shared.metrics.sockets.get() == 1);
+    assert_eq!(scene.ask_as("ada", "POST", "/v1/sessions", Some(&" ".repeat(50_000))).status, 429);
+    let answer = scene.ask_as("bob", "POST", "/v1/sessions", Some(&format!("{{{}}}", " ".repeat(50_000))));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    drop(held);
+    scene.wait("all is given back", || shared.metrics.sockets.get() == 0);
+    let answer = scene.ask_as("ada", "POST", "/v1/sessions", Some(&format!("{{{}}}", " ".repeat(50_000))));
+    assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
 #[test]

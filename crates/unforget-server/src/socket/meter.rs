@@ -1,0 +1,291 @@
+//! What comes over a WebSocket, counted before anything is made of it: bytes, and the frames that they are.
+//!
+//! The WebSocket library bounds a frame and a message by their size. It says nothing of a message in two hundred thousand frames before the last one came, and its bounds
+//! are the same before a client has said who it is as after. So the bytes pass through here first. [`Heads`] reads the heads of frames and skips what is in them; it
+//! needs no memory but that of one head. A client that is not known yet may send [`handshake_bytes`](Limits::handshake_bytes) in all, heads and pings included.
+//! Bytes are charged to their sender ([`budget`](crate::budget)) until the message that they belong to was dealt with.
+//!
+//! What is over a bound never reaches the library: the read fails with the [`Problem`], once and for all.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+
+use crate::budget::Claim;
+use crate::error::{Code, Problem, Result};
+use crate::limits::Limits;
+
+/// The longest head of a frame that a client sends: two bytes, eight of length, four of mask.
+const HEAD: usize = 14;
+const FINAL: u8 = 0x80;
+const CONTROL: u8 = 0x08;
+const MASKED: u8 = 0x80;
+
+/// The head of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    is_final: bool,
+    is_control: bool,
+    length: u64,
+}
+
+/// Finds the heads of frames among the bytes of a connection, in whatever pieces they come.
+#[derive(Debug, Default)]
+struct Heads {
+    head: [u8; HEAD],
+    /// How much of the head is here.
+    have: usize,
+    /// How much is left of what is in the frame.
+    left: u64,
+}
+
+impl Heads {
+    /// The next head that ends in these bytes; none if they end before one does. What was looked at is taken off the bytes.
+    fn next(&mut self, bytes: &mut &[u8]) -> Option<Head> {
+        loop {
+            let skipped = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+            *bytes = &bytes[skipped..];
+            self.left -= skipped as u64;
+            let (first, rest) = bytes.split_first()?;
+            *bytes = rest;
+            self.head[self.have] = *first;
+            self.have += 1;
+            if let Some(head) = self.whole() {
+                (self.have, self.left) = (0, head.length);
+                return Some(head);
+            }
+        }
+    }
+
+    /// The head, if all of it is here.
+    fn whole(&self) -> Option<Head> {
+        let [first, second, ..] = self.head;
+        let short = u64::from(second & !MASKED);
+        let extended = match short {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        };
+        let mask = if second & MASKED == 0 { 0 } else { 4 };
+        if self.have < 2 || self.have < 2 + extended + mask {
+            return None;
+        }
+        let number = self.head[2..2 + extended].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let length = if extended == 0 { short } else { number };
+        Some(Head { is_final: first & FINAL != 0, is_control: first & CONTROL != 0, length })
+    }
+}
+
+/// What a connection may send.
+#[derive(Debug, Clone, Copy)]
+enum Terms {
+    /// So many bytes in all, until it is known who it is.
+    Stranger { left: usize, most: usize },
+    /// Messages in so many frames.
+    Known { fragments: usize },
+}
+
+/// A connection whose bytes are counted.
+#[derive(Debug)]
+pub(super) struct Metered<S> {
+    stream: S,
+    heads: Heads,
+    terms: Terms,
+    claim: Claim,
+    /// Frames of the message that is coming.
+    frames: usize,
+    /// Why nothing is taken in any more.
+    refused: Option<Problem>,
+}
+
+impl<S> Metered<S> {
+    /// A connection of somebody who is not known yet.
+    pub(super) fn new(stream: S, limits: &Limits, claim: Claim) -> Self {
+        let terms = Terms::Stranger { left: limits.handshake_bytes, most: limits.handshake_bytes };
+        Self { stream, heads: Heads::default(), terms, claim, frames: 0, refused: None }
+    }
+
+    /// It is known now whose connection it is.
+    pub(super) fn recognise(&mut self, limits: &Limits, claim: Claim) {
+        (self.terms, self.claim) = (Terms::Known { fragments: limits.fragments }, claim);
+    }
+
+    /// What has come was dealt with.
+    pub(super) fn settle(&self) {
+        self.claim.clear();
+    }
+
+    /// A sign of life was dealt with, which may have come in the middle of a message.
+    pub(super) fn settle_sign(&self) {
+        if self.frames == 0 {
+            self.claim.clear();
+        }
+    }
+
+    fn weigh(&mut self, mut bytes: &[u8]) -> Result<()> {
+        if let Some(problem) = &self.refused {
+            return Err(problem.clone());
+        }
+        self.claim.add(bytes.len())?;
+        if let Terms::Stranger { left, most } = &mut self.terms {
+            *left = left.checked_sub(bytes.len()).ok_or_else(|| unintroduced(*most))?;
+        }
+        while let Some(head) = self.heads.next(&mut bytes) {
+            match self.terms {
+                Terms::Stranger { most, .. } if head.length > most as u64 => return Err(unintroduced(most)),
+                Terms::Known { fragments } if !head.is_control && self.frames >= fragments => {
+                    let message =
+                        format!("a message came in more than {fragments} frames (`fragments`); use larger ones");
+                    return Err(Problem::new(Code::TooLarge, message));
+                }
+                Terms::Stranger { .. } | Terms::Known { .. } => {}
+            }
+            if !head.is_control {
+                self.frames = if head.is_final { 0 } else { self.frames + 1 };
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unintroduced(most: usize) -> Problem {
+    let message = format!(
+        "more than {most} bytes came before it was known who sends them (`handshake_bytes`); send `auth` first"
+    );
+    Problem::new(Code::TooLarge, message)
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
+    /// Sends no more, and lets pass what still comes until the other side has ended, too.
+    pub(super) async fn drain(&mut self) -> io::Result<()> {
+        self.stream.shutdown().await?;
+        let mut unread = [0; 4096];
+        while self.stream.read(&mut unread).await? > 0 {}
+        Ok(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        if let Err(problem) = self.weigh(&into.filled()[before..]) {
+            into.set_filled(before);
+            self.refused = Some(problem.clone());
+            return Poll::Ready(Err(io::Error::other(problem)));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actor::ActorId;
+    use crate::budget::{Budget, Sender};
+
+    /// A frame as a client sends it.
+    fn frame(first: u8, bytes: &[u8]) -> Vec<u8> {
+        let length = bytes.len();
+        let mut frame = match length {
+            0..126 => vec![first, MASKED | u8::try_from(length).unwrap()],
+            126..65536 => [&[first, MASKED | 126][..], &u16::try_from(length).unwrap().to_be_bytes()].concat(),
+            _ => [&[first, MASKED | 127][..], &(length as u64).to_be_bytes()].concat(),
+        };
+        frame.extend_from_slice(&[1, 2, 3, 4]);
+        frame.extend_from_slice(bytes);
+        frame
+    }
+
+    fn metered(limits: &Limits, is_known: bool) -> Metered<()> {
+        let claim = || Budget::new(limits.in_flight).claim(Sender::Actor(ActorId::verified("ada").unwrap()));
+        let mut meter = Metered::new((), limits, claim());
+        if is_known {
+            meter.recognise(limits, claim());
+        }
+        meter
+    }
+
+    #[test]
+    fn heads_are_found_however_the_bytes_are_cut() {
+        let lengths = [0, 1, 125, 126, 127, 65535, 65536, 70000];
+        let mut bytes = Vec::new();
+        for (at, length) in lengths.iter().enumerate() {
+            bytes.extend(frame(if at.is_multiple_of(2) { 0x81 } else { 0x09 }, &vec![7; *length]));
+        }
+        // Unmasked, which is no client's, and found all the same.
+        bytes.extend([0x01, 3, 1, 2, 3]);
+        for size in [1, 2, 3, 5, 13, 14, 15, 4096, bytes.len()] {
+            let (mut heads, mut found) = (Heads::default(), Vec::new());
+            for mut piece in bytes.chunks(size) {
+                while let Some(head) = heads.next(&mut piece) {
+                    found.push(head);
+                }
+            }
+            let control = |at: usize| Head {
+                is_final: at.is_multiple_of(2),
+                is_control: !at.is_multiple_of(2),
+                length: lengths[at] as u64,
+            };
+            let mut want: Vec<Head> = (0..lengths.len()).map(control).collect();
+            want.push(Head { is_final: false, is_control: false, length: 3 });
+            assert_eq!(found, want, "{size}");
+        }
+    }
+
+    #[test]
+    fn s3_who_is_not_known_may_send_little_in_whatever_frames() {
+        let limits = Limits { handshake_bytes: 1000, ..Limits::default() };
+        let one = frame(0x01, b"x");
+        let mut meter = metered(&limits, false);
+        let taken = (0..1000).take_while(|_| meter.weigh(&one).is_ok()).count();
+        assert_eq!(taken, 1000 / one.len(), "each frame counts with its head");
+        let pings = frame(0x89, b"");
+        assert!((0..1000).any(|_| metered(&limits, false).weigh(&pings.repeat(200)).is_err()));
+        let problem = metered(&limits, false).weigh(&frame(0x81, &[0; 2000])[..14]).unwrap_err();
+        assert_eq!(problem.code, Code::TooLarge, "a frame that says that it is too long is not waited for");
+        metered(&limits, true).weigh(&frame(0x81, &[0; 2000])).unwrap();
+    }
+
+    #[test]
+    fn s9_a_message_has_a_bounded_number_of_frames() {
+        let limits = Limits { fragments: 3, ..Limits::default() };
+        let (first, more, last) = (frame(0x01, b"a"), frame(0x00, b"b"), frame(0x80, b"c"));
+        let mut meter = metered(&limits, true);
+        for _ in 0..10 {
+            // Pings in between are no part of it.
+            meter.weigh(&[&first[..], &frame(0x89, b""), &more, &last].concat()).unwrap();
+        }
+        meter.weigh(&[&first[..], &more, &more].concat()).unwrap();
+        assert_eq!(meter.weigh(&last).unwrap_err().code, Code::TooLarge);
+    }
+
+    #[test]
+    fn s3_what_is_not_dealt_with_is_charged() {
+        let limits = Limits { in_flight: 100, ..Limits::default() };
+        let mut meter = metered(&limits, true);
+        meter.weigh(&frame(0x01, &[0; 40])).unwrap();
+        assert_eq!(meter.weigh(&frame(0x00, &[0; 40])).unwrap_err().code, Code::TooMany);
+        let mut meter = metered(&limits, true);
+        for _ in 0..10 {
+            meter.weigh(&frame(0x81, &[0; 40])).unwrap();
+            meter.settle();
+        }
+    }
+}
