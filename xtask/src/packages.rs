@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{PATIENTLY, Result, run, workspace};
+use crate::setup::PATIENTLY;
+use crate::{Result, run, workspace};
 
 /// The oldest Node that the tests run with.
 const NODE: u32 = 20;
@@ -86,10 +87,11 @@ pub(crate) fn npm() -> Result {
     }
 }
 
-/// Installs packages of the system.
+/// Installs packages of the system. The run level keeps it from starting services: tests start their own.
 pub(crate) fn apt(packages: &[&str]) -> Result {
-    let run =
-        |arguments: &[&str]| run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
+    let run = |arguments: &[&str]| {
+        run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1"))
+    };
     run(&["update"])?;
     run(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }

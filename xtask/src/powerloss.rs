@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::packages::apt;
 use crate::{BUILD, Result, run};
 
 const FILE_SYSTEMS: [&str; 2] = ["ext4", "xfs"];
@@ -34,10 +35,7 @@ pub(crate) fn possible() -> Result {
     if !has("apt-get") {
         return Err("they need e2fsprogs and xfsprogs".to_owned());
     }
-    run(Command::new("apt-get").args(["update", "-qq"]))?;
-    run(Command::new("apt-get")
-        .args(["install", "-y", "-qq", "e2fsprogs", "xfsprogs"])
-        .env("DEBIAN_FRONTEND", "noninteractive"))
+    apt(&["e2fsprogs", "xfsprogs"])
 }
 
 fn has(tool: &str) -> bool {
