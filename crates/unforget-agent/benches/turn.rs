@@ -36,7 +36,7 @@ use unforget_agent::host::{Answer, Host, Notice};
 use unforget_agent::model::assembly::Assembly;
 use unforget_agent::model::{BoxFuture, Delta, Event, Model, ModelError, Request, Sink, Thinking};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Call, Toolbox, Workspace, standard};
+use unforget_agent::tools::{Call, Commands, Toolbox, Workspace, standard};
 use unforget_agent::turn::{Input, run_turn};
 use unforget_core::key::Key;
 use unforget_core::log::Durability;
@@ -108,7 +108,11 @@ impl Scene {
         std::fs::copy(&transcript, &bare).unwrap();
         let bare = OpenOptions::new().append(true).open(bare).unwrap();
         bare.sync_all().unwrap();
-        let tools = Toolbox::new(standard(Workspace::open(&work, &store_folder).unwrap(), Arc::new(System)));
+        let tools = Toolbox::new(standard(
+            Workspace::open(&work, &store_folder).unwrap(),
+            Commands::default(),
+            Arc::new(System),
+        ));
         let what = match size {
             Size::Records(count) => format!("{count} records"),
             Size::Tokens(count) => format!("a view of {count} tokens"),

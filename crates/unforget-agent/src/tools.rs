@@ -7,12 +7,14 @@ mod arguments;
 mod bash;
 mod capture;
 pub(crate) mod change;
+mod commands;
 mod edit;
 mod kind;
 mod list;
 mod output;
 pub(crate) mod place;
 mod read;
+mod secrets;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -27,9 +29,10 @@ use unforget_core::stamp::SharedSource;
 
 use crate::model::BoxFuture;
 
-pub use self::bash::CREDENTIALS;
 pub use self::change::{Made, Prepared, Preparing};
+pub use self::commands::Commands;
 pub use self::output::{READ_OUTPUT, shorten};
+pub use self::secrets::Secrets;
 pub use self::workspace::Workspace;
 
 /// A tool that a model can call.
@@ -57,14 +60,14 @@ pub trait Tool: Send + Sync {
 }
 
 /// The tools that every agent has: files and commands of a workspace, and the time.
-pub fn standard(workspace: Workspace, clock: SharedSource) -> Vec<Box<dyn Tool>> {
+pub fn standard(workspace: Workspace, commands: Commands, clock: SharedSource) -> Vec<Box<dyn Tool>> {
     let workspace = Arc::new(workspace);
     vec![
         Box::new(read::ReadFile { workspace: Arc::clone(&workspace) }),
         Box::new(write::WriteFile { workspace: Arc::clone(&workspace) }),
         Box::new(edit::EditFile { workspace: Arc::clone(&workspace) }),
         Box::new(list::ListDirectory { workspace: Arc::clone(&workspace) }),
-        Box::new(bash::Bash { workspace }),
+        Box::new(bash::Bash { workspace, commands }),
         Box::new(time::CurrentTime::new(clock)),
     ]
 }

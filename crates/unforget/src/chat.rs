@@ -18,7 +18,7 @@ use unforget_agent::model::anthropic::{Anthropic, Credential, Options};
 use unforget_agent::model::offline::Offline;
 use unforget_agent::model::{BoxFuture, Model};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Call, Toolbox, Workspace};
+use unforget_agent::tools::{Call, Commands, Toolbox, Workspace};
 use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
@@ -89,7 +89,9 @@ enum TurnEnd {
 }
 
 pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
-    let config = config::load(&args.flags)?;
+    let mut config = config::load(&args.flags)?;
+    // A key that a flag names is the one that counts, and no tool sees it.
+    config.remote_key = args.there.key_file.clone().or(config.remote_key);
     keep_to_ourselves()?;
     for note in &config.notes {
         context.tell(&format!("note: {note}"))?;
@@ -178,7 +180,7 @@ impl<'a> Chat<'a> {
     fn new(context: &'a Context, config: Config, session: Session) -> Result<Self> {
         let workspace = std::path::absolute(&config.workspace)?;
         let confined = confine(context, &config, &workspace)?;
-        let tools = unforget_agent::tools::standard(confined, context.store.source().clone());
+        let tools = unforget_agent::tools::standard(confined, commands(&config), context.store.source().clone());
         let settings = settings(&config)?;
         let model = model(&config)?;
         let tools = Toolbox::new(tools);
@@ -287,13 +289,17 @@ impl<'a> Chat<'a> {
     }
 }
 
+/// How commands run.
+pub(crate) fn commands(config: &Config) -> Commands {
+    Commands::new(&config.command_environment)
+}
+
 /// A folder for tools, with what is none of their business out of reach.
 pub(crate) fn confine(context: &Context, config: &Config, folder: &std::path::Path) -> Result<Workspace> {
-    let confined = Workspace::open(folder, &context.home)
-        .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", folder.display())))?;
-    // The settings may hold the key, and say what runs unasked; the history has every word that was typed.
-    let private = [Some(config.file.clone()), crate::home::history_file()].into_iter().flatten();
-    Ok(private.fold(confined, Workspace::without))
+    let secrets = crate::secrets::list(config, &[])?;
+    Workspace::open(folder, &context.home)
+        .and_then(|workspace| workspace.hiding(secrets))
+        .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", folder.display())))
 }
 
 /// A host beside which the words leave for a remote as soon as they are on the disk.

@@ -50,7 +50,7 @@ pub(crate) mod sessions;
 mod show;
 mod store;
 mod tail;
-mod token;
+pub(crate) mod token;
 pub(crate) mod trash;
 pub(crate) mod tree;
 pub(crate) mod usage;

@@ -19,6 +19,7 @@ mod machine;
 mod markdown;
 mod progress;
 mod screen;
+mod secrets;
 #[cfg(feature = "otel")]
 mod traces;
 mod unified;

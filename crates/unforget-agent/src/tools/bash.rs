@@ -5,8 +5,8 @@
 //! come back are guarded against: it waits for input (there is none), it runs for ever (the limit), it has ended and a
 //! background process still holds its output (a short wait, and the process is left alone).
 //!
-//! A command may do what the user may do, also outside the workspace; that is why it asks first. The program's own
-//! credentials are kept out of its environment. What it prints is bounded by `capture`.
+//! A command may do what the user may do, also outside the workspace; that is why it asks first. Its environment is what
+//! `commands` passes on. What it prints is bounded by `capture`.
 
 mod group;
 
@@ -27,13 +27,10 @@ use tokio_util::sync::CancellationToken;
 use self::group::Group;
 use super::arguments::Arguments;
 use super::capture::Capture;
+use super::commands::Commands;
 use super::workspace::Workspace;
 use super::{Output, Tool};
 use crate::model::BoxFuture;
-
-/// The variables of the environment that hold the program's own credentials, which no command gets to see.
-pub const CREDENTIALS: [&str; 4] =
-    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CODE_OAUTH_TOKEN"];
 
 /// How long a command may run if the call does not say.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
@@ -50,6 +47,7 @@ const PIECE: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Bash {
     pub(super) workspace: Arc<Workspace>,
+    pub(super) commands: Commands,
 }
 
 impl Tool for Bash {
@@ -79,7 +77,7 @@ impl Tool for Bash {
             if abort.is_cancelled() {
                 return Output::failed("[aborted by the user before it began]");
             }
-            match Running::start(command, self.workspace.path()) {
+            match Running::start(command, self.workspace.path(), &self.commands) {
                 Ok(running) => running.finish(limit, abort).await,
                 Err(error) => Output::failed(format!(
                     "the command cannot be started: {error}; a very long one can be written to a file and run from there"
@@ -121,9 +119,9 @@ struct Running {
 }
 
 impl Running {
-    fn start(command: &str, folder: &Path) -> io::Result<Self> {
-        let (child, pipe) = match spawn("bash", command, folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => spawn("sh", command, folder)?,
+    fn start(command: &str, folder: &Path, commands: &Commands) -> io::Result<Self> {
+        let (child, pipe) = match spawn("bash", command, folder, commands) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => spawn("sh", command, folder, commands)?,
             other => other?,
         };
         let speech = Speech { pipe: Some(pipe), piece: vec![0; PIECE], capture: Capture::new(MAX_OUTPUT) };
@@ -216,16 +214,14 @@ impl Speech {
     }
 }
 
-fn spawn(shell: &str, command: &str, folder: &Path) -> io::Result<(Child, Receiver)> {
+fn spawn(shell: &str, command: &str, folder: &Path, commands: &Commands) -> io::Result<(Child, Receiver)> {
     // One pipe for both, so that what is written first is read first.
     let (reader, writer) = io::pipe()?;
     let receiver = Receiver::from_owned_fd(reader.into())?;
     let mut shell = Command::new(shell);
     shell.args(["-c", "--", command]).current_dir(folder).process_group(0).kill_on_drop(true);
     shell.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    for name in CREDENTIALS {
-        shell.env_remove(name);
-    }
+    shell.env_clear().envs(commands.environment(std::env::vars_os()));
     Ok((shell.spawn()?, receiver))
 }
 

@@ -3,6 +3,8 @@
 //! Every name is one line, whatever characters it has: a name with a line feed in it must not look like two files. The
 //! store of the conversations is not shown.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
@@ -79,7 +81,8 @@ fn list(workspace: &Workspace, path: &str) -> Result<String, PathError> {
         names.push(name.to_owned());
     }
     names.sort_unstable();
-    let store = workspace.store()?;
+    let (store, secrets) = (workspace.store()?, workspace.secrets());
+    let here = identity(&rustix::fs::fstat(&opened)?);
     let (mut text, mut shown, mut left) = (String::new(), 0, 0);
     for name in names {
         if shown == MAX_SHOWN {
@@ -92,7 +95,9 @@ fn list(workspace: &Workspace, path: &str) -> Result<String, PathError> {
             Err(Errno::NOENT) => continue,
             Err(error) => return Err(error.into()),
         };
-        if store.contains(&identity(&stat)) {
+        let is_secret =
+            secrets.contains(identity(&stat)) || secrets.has_place(here, OsStr::from_bytes(name.to_bytes()));
+        if store.contains(&identity(&stat)) || is_secret {
             continue;
         }
         let printed = printable(&name.to_string_lossy());

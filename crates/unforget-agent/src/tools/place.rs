@@ -34,7 +34,7 @@ pub(crate) enum PathError {
     Outside,
     #[error("the stored conversations are out of reach of tools")]
     Store,
-    #[error("the program's own settings are out of reach of tools")]
+    #[error("it holds keys, tokens, settings or credentials, which tools never see")]
     Private,
     #[error("the store of the conversations cannot be found, and without it no path can be told from one into it")]
     StoreUnknown,

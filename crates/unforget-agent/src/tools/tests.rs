@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use unforget_core::stamp::System;
 
-use super::{Call, Output, Toolbox, Workspace, standard};
+use super::{Call, Commands, Output, Secrets, Toolbox, Workspace, standard};
 
 /// A workspace with the store inside it, and something outside that nobody may reach.
 pub(super) struct Scene {
@@ -67,7 +67,7 @@ impl Scene {
     }
 
     fn toolbox(&self) -> Toolbox {
-        Toolbox::new(standard(self.workspace(), Arc::new(System)))
+        Toolbox::new(standard(self.workspace(), Commands::default(), Arc::new(System)))
     }
 
     async fn run(&self, name: &str, input: Value) -> Output {

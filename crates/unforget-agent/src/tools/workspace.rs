@@ -9,8 +9,8 @@
 //! transcript would rewrite what the program takes for the truth. It is known by device and inode among the folders above
 //! the one that was opened, never by name, so that links, renames and mounts make no difference. In doubt the answer is no.
 //!
-//! Single files can be out of reach as well: settings with a key in them, which reading would send to a model and writing
-//! would let a model allow itself everything.
+//! What `secrets` lists is out of reach as well: keys and credentials, which reading would send to a model, and settings,
+//! which writing would let a model allow itself everything.
 //!
 //! It knows nothing of what is read or written there; that is `place` and the tools.
 
@@ -24,6 +24,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::place::{Identity, PathError, Place, identity, sync_folder};
+use super::secrets::{Known, Secrets};
 
 /// How many folders may lie one in another; the kernel's longest path has no more.
 const MAX_DEPTH: usize = 2048;
@@ -45,8 +46,7 @@ pub struct Workspace {
     given: PathBuf,
     store: PathBuf,
     store_identity: Identity,
-    /// Files that no tool reads or writes, whether they are there or not.
-    private: Vec<PathBuf>,
+    secrets: Secrets,
 }
 
 impl Workspace {
@@ -60,14 +60,18 @@ impl Workspace {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let identity = identity(&rustix::fs::fstat(&opened)?);
-        Ok(Self { identity, root: opened, path, given, store, store_identity, private: Vec::new() })
+        Ok(Self { identity, root: opened, path, given, store, store_identity, secrets: Secrets::default() })
     }
 
-    /// The same with a file out of reach, which need not exist.
-    #[must_use]
-    pub fn without(mut self, file: PathBuf) -> Self {
-        self.private.push(file);
-        self
+    /// The same with these out of reach. A workspace that lies in one of them is refused.
+    pub fn hiding(mut self, secrets: Secrets) -> io::Result<Self> {
+        let known = secrets.now();
+        if climb(&self.root, |here| known.contains(here))?.is_some() {
+            let message = format!("`{}` lies in a folder of credentials, which tools never see", self.path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        self.secrets = secrets;
+        Ok(self)
     }
 
     /// Where it is, without links.
@@ -177,11 +181,17 @@ impl Workspace {
         Ok([self.store_identity, identity(&now)])
     }
 
-    /// Refuses a folder that is the store or lies in it.
+    /// What is out of reach, as it is on the disk now.
+    pub(super) fn secrets(&self) -> Known {
+        self.secrets.now()
+    }
+
+    /// Refuses a folder that is the store or a secret, or lies in one.
     fn admit(&self, directory: &OwnedFd) -> Result<(), PathError> {
-        let store = self.store()?;
-        match climb(directory, |here| store.contains(&here) || here == self.identity)? {
+        let (store, secrets) = (self.store()?, self.secrets());
+        match climb(directory, |here| store.contains(&here) || secrets.contains(here) || here == self.identity)? {
             Some(here) if store.contains(&here) => Err(PathError::Store),
+            Some(here) if secrets.contains(here) => Err(PathError::Private),
             Some(_) => Ok(()),
             // Moved away while it was opened.
             None => Err(PathError::Outside),
@@ -190,20 +200,10 @@ impl Workspace {
 
     /// Refuses a file that is out of reach: by what it is, and by its place if it is not there yet.
     fn admit_file(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), PathError> {
-        if self.private.is_empty() {
-            return Ok(());
-        }
-        let here = identity(&rustix::fs::fstat(directory)?);
-        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-        let file = stat.ok().map(|stat| identity(&stat));
-        let is_private = |private: &PathBuf| {
-            let of = |path: &Path| rustix::fs::stat(path).ok().map(|stat| identity(&stat));
-            let folder =
-                private.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-            (file.is_some() && of(private) == file)
-                || (private.file_name() == Some(name) && folder.and_then(of) == Some(here))
-        };
-        if self.private.iter().any(is_private) { Err(PathError::Private) } else { Ok(()) }
+        let (here, secrets) = (identity(&rustix::fs::fstat(directory)?), self.secrets());
+        let file = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let is_secret = file.is_some_and(|stat| secrets.contains(identity(&stat))) || secrets.has_place(here, name);
+        if is_secret { Err(PathError::Private) } else { Ok(()) }
     }
 
     fn create_folders(&self, path: &Path) -> Result<(), PathError> {
@@ -220,6 +220,7 @@ impl Workspace {
             }
         };
         for name in missing.into_iter().rev() {
+            self.admit_file(&directory, name)?;
             match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(FOLDER_MODE)) {
                 Ok(()) => sync_folder(&directory)?,
                 Err(Errno::EXIST) => {}

@@ -12,7 +12,7 @@ use unforget_agent::host::{Answer, Host, Notice};
 use unforget_agent::model::anthropic::{Anthropic, Credential, Options};
 use unforget_agent::model::{BoxFuture, Delta, Event, Model, ModelError, Request, Sink};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Call, Toolbox, Workspace, standard};
+use unforget_agent::tools::{Call, Commands, Toolbox, Workspace, standard};
 use unforget_agent::turn::{Ended, Input, State, run_turn};
 use unforget_core::history::Limits;
 use unforget_core::log::Durability;
@@ -53,7 +53,7 @@ impl Scene {
 
     fn tools(&self) -> Toolbox {
         let workspace = Workspace::open(&self.folder.path().join("work"), &self.folder.path().join("home")).unwrap();
-        Toolbox::new(standard(workspace, Arc::new(System)))
+        Toolbox::new(standard(workspace, Commands::default(), Arc::new(System)))
     }
 
     async fn turn(&mut self, input: Input<'_>, host: &mut Person) -> unforget_agent::Result<Ended> {

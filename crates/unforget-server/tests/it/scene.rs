@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use unforget_agent::prices::Prices;
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Toolbox, Workspace, standard};
+use unforget_agent::tools::{Commands, Toolbox, Workspace, standard};
 use unforget_core::medium::Os;
 use unforget_core::stamp::{SharedSource, System};
 use unforget_remote::Remote;
@@ -200,7 +200,11 @@ impl Scene {
             settings: Arc::new(Settings::default()),
             tools: Arc::new(move |realm, session| {
                 let folder = realm.work(session)?;
-                let tools = standard(Workspace::open(&folder, &realm.root().join("agents"))?, clock.clone());
+                let tools = standard(
+                    Workspace::open(&folder, &realm.root().join("agents"))?,
+                    Commands::default(),
+                    clock.clone(),
+                );
                 Ok(Toolbox::new(tools.into_iter().filter(|tool| has_commands || tool.name() != "bash").collect()))
             }),
         };

@@ -86,7 +86,9 @@ impl Place {
         let address = Address::parse(&url)?;
         let tenant = there.tenant.clone().unwrap_or_else(|| config.tenant.clone());
         let key_file = match (there.key_file.clone().or_else(|| config.remote_key.clone()), there.encrypt) {
-            (None, true) => Some(file::place(|name| std::env::var(name).ok())?.with_file_name("remote.key")),
+            (None, true) => {
+                Some(file::place(|name| std::env::var(name).ok())?.with_file_name(crate::secrets::REMOTE_KEY))
+            }
             (path, _) => path,
         };
         let key = match key_file {

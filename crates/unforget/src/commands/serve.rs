@@ -313,9 +313,8 @@ fn native(
     };
     let has_commands = !is_shared || args.share_commands;
     let (home, clock) = (context.home.clone(), source.clone());
-    let private =
-        [Some(config.file.clone()), Some(config.file.with_file_name(super::token::FILE)), crate::home::history_file()];
-    let private: Vec<_> = private.into_iter().flatten().collect();
+    let secrets = crate::secrets::list(config, &[args.tokens.as_deref(), args.there.key_file.as_deref()])?;
+    let commands = chat::commands(config);
     let tools = move |realm: &unforget_server::realm::Realm, session: &unforget_core::stamp::SessionId| {
         let folder = match &workspace {
             Some(folder) => folder.clone(),
@@ -327,8 +326,7 @@ fn native(
             // Of the actor's own, which are there: those of somebody else are not beneath the folder anyway.
             None => Workspace::open(&folder, &realm.root().join("agents"))?,
         };
-        let confined = private.iter().cloned().fold(confined, Workspace::without);
-        let tools = standard(confined, clock.clone());
+        let tools = standard(confined.hiding(secrets.clone())?, commands.clone(), clock.clone());
         Ok(Toolbox::new(tools.into_iter().filter(|tool| has_commands || tool.name() != COMMANDS).collect()))
     };
     Ok(Native {

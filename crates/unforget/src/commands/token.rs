@@ -21,7 +21,7 @@ use crate::failure::{Failure, Outcome, Result};
 use crate::screen;
 
 /// The file, beside the one with the settings.
-pub(super) const FILE: &str = "tokens.jsonl";
+pub(crate) const FILE: &str = "tokens.jsonl";
 /// How wide an actor's name and a label are shown.
 const COLUMNS: usize = 32;
 

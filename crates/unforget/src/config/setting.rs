@@ -95,7 +95,7 @@ const fn setting(
 
 /// Everything that can be set.
 #[rustfmt::skip]
-pub(crate) static SETTINGS: [Setting; 26] = [
+pub(crate) static SETTINGS: [Setting; 27] = [
     setting("model", Kind::Text, ["--model", "MODEL_ID"], Some("claude-sonnet-4-5"), "The model that answers"),
     setting("base_url", Kind::Address, ["--base-url", "ANTHROPIC_BASE_URL"], Some("https://api.anthropic.com"), "Where the API is"),
     setting("api_key", Kind::Secret, ["", "ANTHROPIC_API_KEY"], None, "The API's key; better in the environment than in the file, and never printed"),
@@ -106,6 +106,7 @@ pub(crate) static SETTINGS: [Setting; 26] = [
     setting("keep_tokens", Kind::Number(0, 100_000_000), ["--keep-tokens", "UNFORGET_KEEP_TOKENS"], None, "How much of the newest conversation a compaction keeps, in tokens"),
     setting("allow", Kind::List, ["--allow", "UNFORGET_ALLOW"], Some(""), "Tools that run without a question, separated by commas"),
     setting("workspace", Kind::Path, ["--workspace", "UNFORGET_WORKSPACE"], Some("."), "The folder that tools work in"),
+    setting("command_environment", Kind::List, ["", "UNFORGET_COMMAND_ENVIRONMENT"], Some(""), "Environment variables that commands get besides the usual ones, separated by commas; `NAME_*` means all that begin so"),
     setting("key", Kind::SessionKey, ["--key", "UNFORGET_KEY"], Some("main:cli:user"), "The key of the session that is continued"),
     setting("system", Kind::Text, ["--system", "UNFORGET_SYSTEM"], None, "The system prompt"),
     setting("system_file", Kind::Path, ["--system-file", "UNFORGET_SYSTEM_FILE"], None, "A file with the system prompt"),

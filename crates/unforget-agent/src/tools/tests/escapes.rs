@@ -9,7 +9,7 @@ use serde_json::json;
 use unforget_core::stamp::System;
 
 use super::super::place::PathError;
-use super::{Call, Scene, Toolbox, Workspace, standard};
+use super::{Call, Commands, Scene, Secrets, Toolbox, Workspace, standard};
 
 /// Reads, lists, writes and edits the path; nothing of it may work or tell anything.
 async fn is_refused(scene: &Scene, path: &str) {
@@ -45,12 +45,82 @@ fn a_private_file_is_out_of_reach_by_any_name_and_before_it_exists() {
     scene.write(".config/settings", "key = SECRET");
     std::fs::hard_link(scene.path(".config/settings"), scene.path("other")).unwrap();
     symlink(".config/settings", scene.path("link")).unwrap();
-    let private = |name: &str| scene.workspace().without(scene.path(name));
+    let private = |name: &str| scene.workspace().hiding(Secrets::default().and(scene.path(name))).unwrap();
     for name in [".config/settings", "other", "link", ".config/../link"] {
         assert!(matches!(private(".config/settings").place(name), Err(PathError::Private)), "{name}");
     }
     assert!(private(".config/settings").place(".config/others").is_ok());
     assert!(matches!(private(".config/later").place(".config/later"), Err(PathError::Private)));
+}
+
+#[tokio::test]
+async fn s5_no_tool_reaches_into_a_secret_folder_by_any_way() {
+    let scene = Scene::new();
+    scene.write("home/.ssh/id_ed25519", "SECRET key");
+    scene.write("home/.aws/credentials", "SECRET key");
+    scene.write("home/.config/unforget/remote.key", "SECRET key");
+    scene.write("elsewhere/vault/token", "SECRET key");
+    scene.write("home/project/file", "text");
+    symlink("../.ssh", scene.path("home/project/link")).unwrap();
+    symlink("../.ssh/id_ed25519", scene.path("home/project/deep")).unwrap();
+    // The listed folder may itself be a link, as in a folder of dotfiles.
+    symlink("../elsewhere/vault", scene.path("home/.vault")).unwrap();
+    let home = scene.path("home");
+    let secrets = Secrets::known(|name| (name == "HOME").then(|| home.clone().into())).and(home.join(".vault"));
+    let toolbox = |workspace: Workspace| {
+        let workspace = workspace.hiding(secrets.clone()).unwrap();
+        Toolbox::new(standard(workspace, Commands::default(), Arc::new(System)))
+    };
+    let toolbox = toolbox(scene.workspace());
+    for path in [
+        "home/.ssh/id_ed25519",
+        "home/.aws/credentials",
+        "home/.config/unforget/remote.key",
+        "home/project/link/id_ed25519",
+        "home/project/deep",
+        "home/project/../.ssh/id_ed25519",
+        "home/.vault/token",
+        "elsewhere/vault/token",
+        "home/.ssh/new",
+        "home/.kube/config",
+        "home/.npmrc",
+    ] {
+        for (tool, input) in [
+            ("read_file", json!({"path": path})),
+            ("write_file", json!({"path": path, "content": "EVIL"})),
+            ("edit_file", json!({"path": path, "old_string": "SECRET", "new_string": "EVIL"})),
+        ] {
+            let call = Call { id: String::new(), name: tool.to_owned(), input: input.to_string() };
+            let output = toolbox.run(&call, &tokio_util::sync::CancellationToken::new()).await;
+            assert!(output.is_error && !output.text.contains("SECRET"), "{tool} {path}: {}", output.text);
+        }
+    }
+    let list = |path: &str| {
+        let input = json!({"path": path}).to_string();
+        let call = Call { id: String::new(), name: "list_directory".to_owned(), input };
+        let toolbox = &toolbox;
+        async move { toolbox.run(&call, &tokio_util::sync::CancellationToken::new()).await }
+    };
+    for path in ["home/.ssh", "home/project/link", "elsewhere/vault"] {
+        assert!(list(path).await.is_error, "{path}");
+    }
+    assert!(!list("home").await.text.contains(".ssh"));
+    assert!(!scene.path("home/.kube").exists() && !scene.path("home/.npmrc").exists());
+    assert_eq!(scene.names("home/.ssh"), ["id_ed25519"]);
+    let inside = Workspace::open(&scene.path("home/.ssh"), &scene.store()).unwrap().hiding(secrets).unwrap_err();
+    assert!(inside.to_string().contains("tools never see"), "{inside}");
+}
+
+#[tokio::test]
+async fn s5_the_environment_of_a_process_is_not_a_file_to_read() {
+    let scene = Scene::new();
+    let workspace = Workspace::open(std::path::Path::new("/"), &scene.store()).unwrap();
+    let toolbox = Toolbox::new(standard(workspace, Commands::default(), Arc::new(System)));
+    for path in ["proc/self/environ", "/proc/self/environ", "proc/thread-self/environ", "tmp/../proc/self/environ"] {
+        let call = Call { id: String::new(), name: "read_file".to_owned(), input: json!({"path": path}).to_string() };
+        let output = toolbox.run(&call, &tokio_util::sync::CancellationToken::new()).await;
+        assert!(output.is_error && output.text.contains("tools never see"), "{path}: {}", output.text);
+    }
 }
 
 #[tokio::test]
@@ -150,7 +220,7 @@ async fn links_of_proc_are_not_followed() {
     let scene = Scene::new();
     // With the whole system as the workspace nothing is outside, and the links of /proc still lead astray.
     let workspace = Workspace::open(std::path::Path::new("/"), &scene.store()).unwrap();
-    let toolbox = Toolbox::new(standard(workspace, Arc::new(System)));
+    let toolbox = Toolbox::new(standard(workspace, Commands::default(), Arc::new(System)));
     let secret = scene.path("../outside/secret").canonicalize().unwrap();
     let secret = secret.to_str().unwrap();
     let read = |path: String| {

@@ -13,7 +13,7 @@ use unforget_agent::guard::Agent;
 use unforget_agent::host::Answer;
 use unforget_agent::model::{BoxFuture, Delta, Event, Model, ModelError, Request, Sink};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Call, Toolbox, Workspace, standard};
+use unforget_agent::tools::{Call, Commands, Toolbox, Workspace, standard};
 use unforget_agent::turn::{Input, run_turn};
 use unforget_core::files::{Files, Plan};
 use unforget_core::history::{History, Limits};
@@ -44,7 +44,7 @@ impl Work {
         let open = || Workspace::open(&folder.path().join("work"), &folder.path().join("store")).unwrap();
         let source: Arc<Ticking> = Arc::default();
         let mut work = Self {
-            tools: Toolbox::new(standard(open(), source.clone())),
+            tools: Toolbox::new(standard(open(), Commands::default(), source.clone())),
             workspace: Arc::new(open()),
             medium: CrashMedium::counting(Scope::Writes),
             source,

@@ -1,0 +1,30 @@
+//! What no tool of this process sees: the program's own keys, tokens, settings and history, and known credentials.
+//!
+//! `unforget_agent` has the list of what other programs keep; this adds what only the settings and flags of this run
+//! tell. Every place that opens a workspace takes its list from here.
+
+use std::path::{Path, PathBuf};
+
+use unforget_agent::tools::Secrets;
+
+use crate::commands::token;
+use crate::config::Config;
+use crate::failure::Result;
+
+/// The key of a sealed remote, beside the settings.
+pub(crate) const REMOTE_KEY: &str = "remote.key";
+
+/// The list, with files that flags named.
+pub(crate) fn list(config: &Config, named: &[Option<&Path>]) -> Result<Secrets> {
+    let beside = |name: &str| config.file.with_file_name(name);
+    let own = [config.file.clone(), beside(token::FILE), beside(REMOTE_KEY)];
+    let named = named.iter().flatten().map(|path| path.to_path_buf());
+    // The history's folder as a whole: the editor writes a new file beside the old one.
+    let history = crate::home::history_file().and_then(|file| Some(file.parent()?.to_path_buf()));
+    let all: Vec<PathBuf> = own.into_iter().chain(named).chain(config.remote_key.clone()).chain(history).collect();
+    let mut secrets = Secrets::known(|name| std::env::var_os(name));
+    for path in all {
+        secrets = secrets.and(std::path::absolute(path)?);
+    }
+    Ok(secrets)
+}
