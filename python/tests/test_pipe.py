@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -25,7 +26,7 @@ from unforget._pipe import Pipe
 from unforget._program import Program, find
 from unforget._request import Errand
 from unforget._unmarked import Ask, Asking
-from unforget.errors import InvalidRequest, ProgramMissing, TryAgain, UnforgetError
+from unforget.errors import InvalidRequest, ProgramMissing, StorageFailed, TryAgain, UnforgetError
 
 Make = Callable[[str], str]
 
@@ -56,6 +57,13 @@ def child(tmp_path: Path, unique: Make) -> Make:
         return str(program)
 
     return make
+
+
+def script(path: Path, body: str) -> str:
+    """A program that says that it is unforget, and does something else."""
+    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo unforget 0 && exit\n{body}\n')
+    path.chmod(stat.S_IRWXU)
+    return str(path)
 
 
 def pipe_of(store: UnforgetSessionStore) -> Pipe:
@@ -103,11 +111,9 @@ def test_a_program_of_another_protocol_is_refused(child: Make) -> None:
 
 
 def test_a_program_that_knows_no_store_is_told_with_its_words(tmp_path: Path) -> None:
-    program = tmp_path / "old"
-    program.write_text("#!/bin/sh\necho \"error: unrecognized subcommand 'store'\" >&2\nexit 2\n")
-    program.chmod(stat.S_IRWXU)
+    program = script(tmp_path / "old", "echo \"error: unrecognized subcommand 'store'\" >&2\nexit 2")
     with pytest.raises(InvalidRequest, match="unrecognized subcommand"):
-        Pipe(Program(str(program))).call("load", key={})
+        Pipe(Program(program)).call("load", key={})
 
 
 def test_settings_that_the_program_refuses_are_told_with_its_words(tmp_path: Path) -> None:
@@ -138,12 +144,55 @@ def test_a_machine_that_has_no_room_for_a_process_is_tried_again(
 
 
 def test_a_program_that_never_starts_is_given_up(tmp_path: Path) -> None:
-    program, starts = tmp_path / "broken", tmp_path / "starts"
-    program.write_text(f"#!/bin/sh\necho start >> {starts}\necho no disk >&2\nexit 1\n")
-    program.chmod(stat.S_IRWXU)
-    with pytest.raises(TryAgain, match="no disk"):
-        Pipe(Program(str(program))).call("load", key={})
+    starts = tmp_path / "starts"
+    program = script(tmp_path / "broken", f"echo start >> {starts}\necho no memory >&2\nkill -9 $$")
+    with pytest.raises(TryAgain, match="no memory"):
+        Pipe(Program(program)).call("load", key={})
     assert starts.read_text() == "start\n" * 4
+
+
+@pytest.mark.parametrize("name", ["cat", "echo", "true", "false", "ls", "yes"])
+def test_p8_another_program_is_not_worth_another_try(tmp_path: Path, name: str) -> None:
+    program = shutil.which(name)
+    assert program is not None
+    with pytest.raises(ProgramMissing, match=f"{program} is not the program unforget") as caught:
+        Pipe(Program(program, str(tmp_path / "home"))).call("load", key={})
+    assert "UNFORGET_BIN" in str(caught.value), "it says what to do"
+
+
+@pytest.mark.parametrize("home", ["/dev/null/store", "/proc/store"])
+def test_p8_a_home_that_cannot_be_made_is_named(home: str, tmp_path: Path) -> None:
+    with UnforgetSessionStore(home=home) as store, pytest.raises(StorageFailed, match=home) as caught:
+        store.connect()
+    assert caught.value.code == "storage"
+
+
+def test_p8_a_program_that_cannot_open_its_store_is_started_once(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    program = script(tmp_path / "broken", f"echo start >> {starts}\necho no disk >&2\nexit 1")
+    with pytest.raises(StorageFailed, match="/data.*no disk"):
+        Pipe(Program(program, "/data")).call("load", key={})
+    assert starts.read_text() == "start\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{name: value} for name in ("home", "binary") for value in ("", b"store", b"", 7, "a\0b")]
+    + [{"remote": ""}, {"remote": b"file:///x"}, {"tenant": ""}, {"url": ""}, {"url": b"http://127.0.0.1:1"}],
+)
+def test_p9_what_is_no_path_is_refused(wrong: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidRequest, match=f"{next(iter(wrong))}="):
+        UnforgetSessionStore(**wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_p9_a_home_is_a_text_or_a_path(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with UnforgetSessionStore(home=kind("~/notes")) as store:
+        store.connect()
+    assert (tmp_path / "notes").is_dir()
 
 
 def test_doing_without_a_remote_is_an_argument() -> None:

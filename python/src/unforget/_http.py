@@ -25,7 +25,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from ._json import decode, encode
 from ._transport import Key, Line, Transport, lines_of, name_of, request_body
 from ._unmarked import Asking, Unanswered, Unmarked
-from .errors import InvalidRequest, UnforgetError, error_of
+from .errors import Closed, InvalidRequest, UnforgetError, error_of
 
 _ATTEMPTS = 6
 _PAUSE_SECONDS = 0.1
@@ -139,6 +139,9 @@ class Server(Transport):
         lane, text = f"\n{random.random()}", None if body is None else encode(body)
         return await asyncio.wrap_future(self._enqueue(lane, lambda: self.exchange(method, path, query, text, again)))
 
+    def hello(self) -> Future[Any]:
+        return self._enqueue(f"\n{random.random()}", lambda: self.exchange("GET", "/v1/me"))
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
@@ -156,7 +159,7 @@ class Server(Transport):
         future: Future[Any] = Future()
         with self._lock:
             if self._is_closed:
-                raise UnforgetError("this store was closed", "closed")
+                raise Closed("this store was closed", "closed")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="unforget-http")
             waiting = self._lanes.get(lane)

@@ -24,11 +24,11 @@ from typing import Any
 
 from ._child import CannotStart, Child, logger
 from ._json import decode
-from ._program import Program
+from ._program import VARIABLE, Program
 from ._request import Errand, Part, Request
 from ._transport import Transport, lines_of, name_of, request_body
 from ._unmarked import Ask, Unmarked
-from .errors import InvalidRequest, ProgramMissing, TryAgain, UnforgetError, error_of
+from .errors import Closed, InvalidRequest, ProgramMissing, StorageFailed, TryAgain, UnforgetError, error_of
 
 PROTOCOL = 1
 # How often a request is sent at the most, and how often a process may be started in vain.
@@ -94,13 +94,16 @@ class Pipe(Transport):
         request = self._written(op, members)
         with self._changed:
             if self._is_closing:
-                raise UnforgetError("this store was closed", "closed")
+                raise Closed("this store was closed", "closed")
             if self._writer is None:
                 self._writer = threading.Thread(target=self._write, name="unforget-requests", daemon=True)
                 self._writer.start()
             self._queue.append(request)
             self._changed.notify_all()
         return request.future
+
+    def hello(self) -> Future[Any]:
+        return self.submit("hello", {"protocol": PROTOCOL})
 
     def _written(self, op: str, members: Mapping[str, Any]) -> Request | Errand:
         if op != "append":
@@ -218,15 +221,9 @@ class Pipe(Transport):
         try:
             hello = self._aside(child, "hello", {"protocol": PROTOCOL}, _HELLO_SECONDS)
         except _Ended:
-            status = child.finish(1)
-            words = child.words() or "no words"
-            if status == _USAGE:
-                raise InvalidRequest(
-                    f"{self.program.binary} refuses to be started like this: {words}", "invalid"
-                ) from None
-            message = f"{self.program.binary} ended with {status} instead of saying hello: {words}"
-            if self._failures >= _STARTS:
-                raise error_of("unavailable", message) from None
+            reason = self._why(child.finish(1), child.words() or "no words")
+            if not isinstance(reason, TryAgain) or self._failures >= _STARTS:
+                raise reason from None
             return self._start()
         except BaseException:
             child.kill()
@@ -239,6 +236,21 @@ class Pipe(Transport):
                 "program",
             )
         return child
+
+    def _why(self, status: int, words: str) -> UnforgetError:
+        """Why a process ended before it said hello. Only a process that a signal ended may do better the next time."""
+        binary = self.program.binary
+        if not self.program.is_unforget():
+            return ProgramMissing(
+                f"{binary} is not the program unforget, or not one that works: it ended with {status} ({words}); "
+                f"install unforget, or name it with binary= or {VARIABLE}",
+                "program",
+            )
+        if status == _USAGE:
+            return InvalidRequest(f"{binary} refuses to be started like this: {words}", "invalid")
+        if status > 0:
+            return StorageFailed(f"{binary} cannot open the store in {self.program.place()}: {words}", "storage")
+        return TryAgain(f"{binary} ended with {status} instead of saying hello: {words}", "unavailable")
 
     def _repeat(self, child: Child) -> None:
         with self._changed:

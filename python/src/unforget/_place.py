@@ -11,7 +11,7 @@ from ._http import Server
 from ._pipe import Pipe
 from ._program import Program, find
 from ._transport import Transport
-from .errors import InvalidRequest
+from .errors import Closed, InvalidRequest
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,18 +34,49 @@ def open_place(
     """Opens the way to a store."""
     if url is not None:
         others = {"home": home, "remote": remote, "tenant": tenant, "ack": ack, "binary": binary}
+        _check_text("url", url)
         wrong = [name for name, value in others.items() if value is not None]
         if wrong:
             raise InvalidRequest(f"url= is a server, which decides {', '.join(wrong)} by itself", "invalid")
         return Server(url, token)
     if token is not None:
         raise InvalidRequest("token= is for a server: it needs url=", "invalid")
+    if remote is not False:
+        _check_text("remote", remote)
+    _check_text("tenant", tenant)
     if ack not in (None, "disk", "remote"):
         raise InvalidRequest("ack= is 'disk' or 'remote'", "invalid")
     if ack == "remote" and not (remote or (remote is None and "UNFORGET_REMOTE" in os.environ)):
         raise InvalidRequest("ack='remote' needs a remote", "invalid")
-    folder = None if home is None else os.path.abspath(os.path.expanduser(os.fspath(home)))
-    return Pipe.shared(Program(find(binary), folder, remote, tenant, ack))
+    given = _path("home", home)
+    folder = None if given is None else os.path.abspath(os.path.expanduser(given))
+    return Pipe.shared(Program(find(_path("binary", binary)), folder, remote, tenant, ack))
+
+
+def _path(name: str, given: Folder | None) -> str | None:
+    """A path as text: bytes or an empty text would name another folder than the caller meant."""
+    if given is None:
+        return None
+    try:
+        path: object = os.fspath(given)
+    except TypeError:
+        path = given
+    if isinstance(path, bytes):
+        raise InvalidRequest(f"{name}= is bytes, {path!r}: give a text or a Path, such as os.fsdecode(…)", "invalid")
+    return _check_text(name, path)
+
+
+def _check_text(name: str, given: object) -> str | None:
+    """Refuses what is no text, or an empty one, which often comes from a variable that is not set."""
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        raise InvalidRequest(f"{name}= is a {type(given).__name__}, {given!r}: give a text", "invalid")
+    if not given:
+        raise InvalidRequest(f"{name}= is empty: leave it out for what the program's settings say", "invalid")
+    if "\0" in given:
+        raise InvalidRequest(f"{name}= contains a NUL character: {given!r}", "invalid")
+    return given
 
 
 class Connected:
@@ -66,14 +97,35 @@ class Connected:
         ack: Ack | None = None,
         binary: Folder | None = None,
     ) -> None:
-        self._transport = open_place(home, remote, url, token, tenant, ack, binary)
+        self._way = open_place(home, remote, url, token, tenant, ack, binary)
         self._is_closed = False
+
+    @property
+    def _transport(self) -> Transport:
+        """The way to the store, until this is closed. Others may share it, and it may still work for them."""
+        self._check_open()
+        return self._way
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed(f"this {type(self).__name__} was closed", "closed")
+
+    def connect(self) -> None:
+        """Raises if the store cannot be used: the program does not start, the server refuses the token.
+
+        Without it the first use raises, and an SDK may turn that into a message that is easy to overlook.
+        """
+        self._transport.hello().result()
+
+    async def aconnect(self) -> None:
+        """Does the same without holding up the event loop."""
+        await asyncio.wrap_future(self._transport.hello())
 
     def close(self) -> None:
         """Closes it; a second time nothing happens."""
         if not self._is_closed:
             self._is_closed = True
-            self._transport.close()
+            self._way.close()
 
     async def aclose(self) -> None:
         """Closes it without holding up the event loop."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from .errors import ProgramMissing
 
 NAME = "unforget.exe" if sys.platform == "win32" else "unforget"
 VARIABLE = "UNFORGET_BIN"
+# How long a program may take to say its version.
+_VERSION_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,25 @@ class Program:
         if self.remote:
             environment["UNFORGET_REMOTE"] = self.remote
         return environment
+
+    def place(self) -> str:
+        """The folder of the store, in words."""
+        return "its usual folder" if self.home is None else repr(self.home)
+
+    def is_unforget(self) -> bool:
+        """Whether the program says that it is `unforget`."""
+        try:
+            done = subprocess.run(
+                [self.binary, "--version"],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=_VERSION_SECONDS,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return done.returncode == 0 and done.stdout.startswith(b"unforget ")
 
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:

@@ -68,6 +68,10 @@ class Transport(ABC):
         """Asks for something; the future has what the answer has as `ok`, or the error."""
 
     @abstractmethod
+    def hello(self) -> Future[Any]:
+        """Asks whether the store can be reached and lets this caller in; changes nothing."""
+
+    @abstractmethod
     def close(self) -> None:
         """Waits for what was asked, and lets go."""
 

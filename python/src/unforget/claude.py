@@ -65,6 +65,7 @@ class UnforgetSessionStore(Connected):
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Appends entries; they are on the disk when this returns."""
+        self._check_open()
         if entries:
             await self._transport.acall("append", key=self._key(key), entries=list(entries))
 

@@ -54,6 +54,10 @@ class ProgramMissing(UnforgetError):
     """The program `unforget` is not there, or is of another version: install it, or say where it is."""
 
 
+class Closed(UnforgetError, RuntimeError):
+    """The caller closed this store or session before the call: make another one."""
+
+
 _BY_CODE: dict[str, type[UnforgetError]] = {
     "invalid": InvalidRequest,
     "method_not_allowed": InvalidRequest,
@@ -70,6 +74,7 @@ _BY_CODE: dict[str, type[UnforgetError]] = {
     "unauthenticated": NotAllowed,
     "forbidden": NotAllowed,
     "program": ProgramMissing,
+    "closed": Closed,
 }
 
 

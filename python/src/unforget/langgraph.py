@@ -259,6 +259,7 @@ class UnforgetSaver(Connected, BaseCheckpointSaver[str]):
     # Threads.
 
     def _thread(self, thread_id: Any) -> Thread:
+        self._check_open()
         name = str(thread_id)
         with self._threads_lock:
             read = self._threads.get(name)

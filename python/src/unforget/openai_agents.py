@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -65,7 +66,7 @@ class OpenAIAgentsSession(Connected):
 
     Args:
         session_id: Which conversation.
-        session_settings: The SDK's settings, or a mapping of them; `limit` is how many items `get_items` returns.
+        session_settings: The SDK's settings, or a mapping of them; `limit` is how many items `get_items` returns. Without them, the SDK's defaults.
         project: Sessions of one project are apart from those of another.
         home, remote, url, token, tenant, ack, binary: Where the store is, as for `UnforgetSessionStore`.
     """
@@ -97,6 +98,7 @@ class OpenAIAgentsSession(Connected):
         Args:
             limit: How many; without it as many as the settings say, or all. A negative number is all, too.
         """
+        self._check_open()
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         await self._journal.acatch_up()
@@ -108,12 +110,14 @@ class OpenAIAgentsSession(Connected):
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Appends items; they are on the disk when this returns."""
+        self._check_open()
         if items:
             entries = [{"type": "item", "uuid": str(uuid4()), "item": item} for item in items]
             await self._transport.acall("append", key=self._key, entries=entries)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Removes the most recent item and returns it; none if there is none."""
+        self._check_open()
         await self._journal.acatch_up()
         while True:
             with self._journal.lock:
@@ -138,8 +142,20 @@ class OpenAIAgentsSession(Connected):
 
 
 def _settings(given: SessionSettings | Mapping[str, Any] | None) -> SessionSettings | None:
-    if not isinstance(given, Mapping):
+    try:
+        from agents.memory import SessionSettings
+    except ImportError:
+        # The session also works without the SDK, which alone has settings.
+        if given is None:
+            return None
+        raise
+    if isinstance(given, SessionSettings):
         return given
-    from agents.memory import SessionSettings
-
-    return SessionSettings(**given)
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"session_settings is a SessionSettings or a mapping, not a {type(given).__name__}")
+    names = {field.name for field in fields(SessionSettings) if field.init}
+    unknown = sorted(str(name) for name in given or {} if name not in names)
+    if unknown:
+        # A TypeError, as the SDK's own sessions raise.
+        raise TypeError(f"session_settings has no {', '.join(unknown)}; it has {', '.join(sorted(names))}")
+    return SessionSettings(**(given or {}))
