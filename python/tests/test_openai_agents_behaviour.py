@@ -98,7 +98,7 @@ def test_h8_a_closed_session_raises_a_runtime_error(open_session: Open, operatio
 def test_h8_the_error_of_a_closed_session_is_one_of_ours(place: dict[str, Any], unique: Callable[[str], str]) -> None:
     session = OpenAIAgentsSession("s", **place, project=unique("openai"))
     session.close()
-    with pytest.raises(Closed, match="OpenAIAgentsSession was closed") as caught:
+    with pytest.raises(Closed, match="OpenAIAgentsSession is closed") as caught:
         asyncio.run(session.add_items([]))
     assert isinstance(caught.value, UnforgetError) and caught.value.code == "closed"
 

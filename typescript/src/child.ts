@@ -22,14 +22,12 @@ export interface Listener {
   line(line: string): void;
   /** A line of its standard error. */
   log(line: string): void;
-  /** It is over; everything that it said was told before. Told once, with whether it did not like how it was started. */
-  end(reason: string, isRefusal: boolean): void;
+  /** It is over; everything that it said was told before. Told once, with the code that it ended with by itself, if it did. */
+  end(reason: string, code: number | undefined): void;
 }
 
 /** How many lines of what it printed for people are told with its end. */
 const KEPT_WORDS = 20;
-/** What the program ends with if it does not like its arguments or settings. */
-const USAGE = 2;
 
 interface Sending {
   readonly pieces: Iterable<string>;
@@ -61,7 +59,7 @@ export class Child {
       lastWords.splice(0, lastWords.length - KEPT_WORDS);
       listener.log(line);
     };
-    const finish = (reason: string, isRefusal: boolean): void => {
+    const finish = (reason: string, code?: number): void => {
       if (this.#isOver) {
         return;
       }
@@ -72,11 +70,11 @@ export class Child {
         log(rest);
       }
       const words = lastWords.join('\n').trim();
-      listener.end(words === '' ? reason : `${reason}: ${words}`, isRefusal);
+      listener.end(words === '' ? reason : `${reason}: ${words}`, code);
     };
     // Before anything else: what could not be started tells so a moment later, and an error that nobody listens to ends this process.
-    this.#process.on('error', (error) => finish(error.message, false));
-    this.#process.on('close', (code, signal) => finish(signal === null ? `ended with code ${code}` : `ended by ${signal}`, code === USAGE));
+    this.#process.on('error', (error) => finish(error.message));
+    this.#process.on('close', (code, signal) => finish(signal === null ? `ended with code ${code}` : `ended by ${signal}`, code ?? undefined));
     const { stdin, stdout, stderr } = this.#process;
     // A pipe that breaks is followed by the end of the process, which is told. Without a process there may be no pipes, whatever the types say.
     stdin?.on('error', () => this.#wake?.());

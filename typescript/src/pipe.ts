@@ -8,11 +8,13 @@
 import { ATTEMPTS, pauseAfter, retrying, wait } from './backoff.js';
 import { Child } from './child.js';
 import { UnforgetError } from './errors.js';
-import { commandOf, type StoreOptions } from './program.js';
+import { commandOf, findProgram, isAnother, type StoreOptions } from './program.js';
 import { type Answer, asRecord, asText, type Channel, pieces, PROTOCOL, type Request } from './wire.js';
 
 /** The number of the request that begins a conversation with a child. */
 const HELLO = 0;
+/** What the program ends with if it does not like its arguments or settings. */
+const USAGE = 2;
 /** How long a child may take to answer its first request. */
 const HELLO_MS = 30_000;
 /** How long a child may take to end after its input ended; it may still be sending something to a remote. */
@@ -156,6 +158,14 @@ export class Pipe implements Channel {
       }
       this.#child?.kill();
       this.#child = undefined;
+      if (problem.code === 'missing_program') {
+        throw problem;
+      }
+      const program = findProgram(this.#options.binary);
+      if (await isAnother(program)) {
+        const words = `${program} is not the program unforget, or not one that works: ${problem.message}`;
+        throw new UnforgetError('missing_program', `${words}; install unforget, or name it with the option \`binary\` or the variable UNFORGET_BIN`);
+      }
       if (problem.code !== 'lost') {
         throw problem;
       }
@@ -175,7 +185,7 @@ export class Pipe implements Channel {
       child = new Child(commandOf(this.#options), {
         line: (text) => this.#take(child, text),
         log: (text) => this.#log(text),
-        end: (reason, isRefusal) => this.#over(child, reason, isRefusal),
+        end: (reason, code) => this.#over(child, reason, code),
       });
     } catch (error) {
       if (error instanceof UnforgetError) {
@@ -241,7 +251,7 @@ export class Pipe implements Channel {
     }
   }
 
-  #over(child: Child, reason: string, isRefusal: boolean): void {
+  #over(child: Child, reason: string, code: number | undefined): void {
     if (child !== this.#child) {
       return;
     }
@@ -249,8 +259,8 @@ export class Pipe implements Channel {
     this.#ended?.();
     const problem = new UnforgetError('lost', `the program ended before it answered (${reason})`);
     if (this.#greeted !== undefined) {
-      // It would not like its arguments and settings the next time either.
-      this.#greeted(isRefusal ? new UnforgetError('invalid', `the program refuses to be started like this (${reason})`) : problem);
+      // What ends by itself would end the next time, too.
+      this.#greeted(code === undefined ? problem : this.#refusalToStart(reason, code));
       return;
     }
     this.#failures += 1;
@@ -260,6 +270,14 @@ export class Pipe implements Channel {
       }
     }
     this.#goOn();
+  }
+
+  #refusalToStart(reason: string, code: number): UnforgetError {
+    if (code === USAGE) {
+      return new UnforgetError('invalid', `the program refuses to be started like this (${reason})`);
+    }
+    const { home } = this.#options;
+    return new UnforgetError('storage', `the program cannot open the store in ${home ?? 'its usual folder'} (${reason})`);
   }
 
   #goOn(): void {

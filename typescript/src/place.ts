@@ -9,7 +9,10 @@ import { resolve } from 'node:path';
 import { Entries } from './entries.js';
 import { UnforgetError } from './errors.js';
 import { Http } from './http.js';
+import { checkOptions } from './options.js';
 import { Pipe } from './pipe.js';
+import { findProgram } from './program.js';
+import { PROTOCOL } from './wire.js';
 
 /** A store on this machine, in a child process. */
 export interface LocalOptions {
@@ -56,7 +59,8 @@ export class Place {
   readonly #log: ((line: string) => void) | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(options: PlaceOptions) {
+  constructor(options: PlaceOptions, own: readonly string[] = []) {
+    checkOptions(options, own);
     const [name, open] = options.url === undefined ? local(options) : server(options);
     const found = shared.get(name) ?? begin(name, open(), options.url === undefined ? options.ack : undefined);
     found.users += 1;
@@ -75,6 +79,16 @@ export class Place {
   check(): void {
     if (this.#closed !== undefined) {
       throw new UnforgetError('closed', 'the store was closed');
+    }
+  }
+
+  /** Asks whether the store can be reached and lets this caller in; changes nothing. */
+  async connect(): Promise<void> {
+    this.check();
+    if (this.channel instanceof Http) {
+      await this.channel.call({ method: 'GET', path: 'me', repeatable: true });
+    } else {
+      await this.channel.request({ operation: 'hello', members: { protocol: PROTOCOL }, repeatable: true });
     }
   }
 
@@ -105,16 +119,13 @@ function begin(name: string, channel: Pipe | Http, ack?: 'disk' | 'remote'): Sha
 
 function local(options: LocalOptions): [string, () => Pipe] {
   const { home, remote, tenant, ack, binary } = options;
-  const which = { home: home === undefined ? undefined : resolve(home), remote, tenant, ack, binary };
+  // Now and not at the first use: an SDK would turn that error into a message among many.
+  const program = findProgram(binary);
+  const which = { home: home === undefined ? undefined : resolve(home), remote, tenant, ack, binary: program };
   return [JSON.stringify(['child', which]), () => new Pipe(which)];
 }
 
 function server(options: ServerOptions): [string, () => Http] {
   const { url, token } = options;
-  for (const name of ['home', 'remote', 'tenant', 'ack', 'binary']) {
-    if ((options as unknown as Record<string, unknown>)[name] !== undefined) {
-      throw new UnforgetError('invalid', `\`${name}\` is for a store on this machine, and \`url\` for a server`);
-    }
-  }
   return [JSON.stringify(['server', url, token]), () => new Http({ url, token })];
 }

@@ -2,6 +2,7 @@
  * Where the program is, and how it is told to be a store.
  */
 
+import { execFile } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 
@@ -17,6 +18,8 @@ export interface StoreOptions {
   readonly binary?: string | undefined;
 }
 
+/** How long a program may take to say its version. */
+const VERSION_MS = 30_000;
 const NAME = process.platform === 'win32' ? 'unforget.exe' : 'unforget';
 
 /** How to start the program as a store. */
@@ -43,7 +46,7 @@ export function commandOf(options: StoreOptions): Command {
  *
  * @throws UnforgetError with the code `missing_program`, and words that say what to do
  */
-function findProgram(named?: string): string {
+export function findProgram(named?: string): string {
   if (named !== undefined) {
     return check(named, 'the option `binary`');
   }
@@ -59,6 +62,17 @@ function findProgram(named?: string): string {
     );
   }
   return found;
+}
+
+/** Whether a program says that it is another one than `unforget`; one that cannot be asked now says nothing. */
+export function isAnother(program: string): Promise<boolean> {
+  return new Promise((answer) => {
+    const options = { timeout: VERSION_MS, killSignal: 'SIGKILL', windowsHide: true } as const;
+    execFile(program, ['--version'], options, (error, said) => {
+      const isUnasked = error !== null && (typeof error.code === 'string' || error.killed === true);
+      answer(!isUnasked && !said.startsWith('unforget '));
+    }).stdin?.end();
+  });
 }
 
 function check(path: string, source: string): string {

@@ -7,6 +7,9 @@
 import { Place, type PlaceOptions } from './place.js';
 import { asList, asNumber, asRecord, asText, type WireKey } from './wire.js';
 
+/** How many different warnings a store gives at the most. */
+const WARNINGS = 100;
+
 /** Which transcript: that of a session, or with `subpath` one beneath it, such as a sub-agent's. */
 export interface SessionKey {
   projectKey: string;
@@ -52,16 +55,31 @@ export type SessionStoreOptions = PlaceOptions & {
 export class UnforgetSessionStore {
   readonly #place: Place;
   readonly #project: string | undefined;
+  readonly #warned = new Set<string>();
 
   constructor(options: SessionStoreOptions = {}) {
-    this.#place = new Place(options);
+    this.#place = new Place(options, ['project']);
     this.#project = options.project;
+  }
+
+  /**
+   * Throws if the store cannot be used: the program does not start, the server refuses the token.
+   *
+   * Without it the first use throws, and the SDK turns that into a `mirror_error` message behind a whole turn.
+   */
+  connect(): Promise<void> {
+    return this.#place.connect();
   }
 
   /** Appends entries; they are on the disk when this is done, or at the remote if `ack` says so. */
   async append(key: SessionKey, entries: SessionStoreEntry[]): Promise<void> {
     this.#place.check();
-    await this.#place.entries.append(this.#wireKey(key), entries);
+    try {
+      await this.#place.entries.append(this.#wireKey(key), entries);
+    } catch (error) {
+      this.#warn(key, error);
+      throw error;
+    }
   }
 
   /** All entries, or null if nothing was ever appended. */
@@ -98,6 +116,15 @@ export class UnforgetSessionStore {
   /** Waits until everything is answered; the program ends if nobody else uses it. */
   close(): Promise<void> {
     return this.#place.close();
+  }
+
+  /** Says on the standard error what the SDK only says in a message of its stream: something was not saved. Each reason once. */
+  #warn(key: SessionKey, error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    if (this.#warned.size < WARNINGS && !this.#warned.has(message)) {
+      this.#warned.add(message);
+      process.emitWarning(`entries of session ${key.sessionId} were not saved: ${message}`, 'UnforgetWarning');
+    }
   }
 
   async #list(operation: string, members: Record<string, unknown>): Promise<unknown[]> {

@@ -22,6 +22,11 @@ export class Sessions {
     this.#place = new Place(options);
   }
 
+  /** Throws if the conversations cannot be reached: the program does not start, the server refuses the token. */
+  connect(): Promise<void> {
+    return this.#place.connect();
+  }
+
   /** All sessions, those that were used last first; fetched while they are gone through. */
   async *list(options: ListOptions = {}): AsyncGenerator<SessionDescription, void, undefined> {
     let cursor: string | undefined;

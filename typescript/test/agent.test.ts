@@ -11,6 +11,7 @@ import { deleteSession, forkSession, getSessionMessages, listSessions, listSubag
 
 import { ask, cannotRun, Model } from './agent.js';
 import { Scene } from './scene.js';
+import { refusing } from './server.js';
 
 describe('the Claude Agent SDK', { skip: cannotRun }, () => {
   let model: Model;
@@ -61,6 +62,22 @@ describe('the Claude Agent SDK', { skip: cannotRun }, () => {
 
     await deleteSession(third.sessionId, { dir: here, sessionStore });
     assert.equal((await listSessions({ dir: here, sessionStore })).length, 2);
+  });
+
+  test('P1: a server that refuses the token is told by connect, by mirror errors and on the standard error', { timeout: 900_000 }, async (context) => {
+    const scene = new Scene(context);
+    const warnings: string[] = [];
+    const take = (warning: Error): unknown => warning.name === 'UnforgetWarning' && warnings.push(warning.message);
+    process.on('warning', take);
+    scene.atEnd(() => process.off('warning', take));
+    const sessionStore = scene.open({ url: await refusing(scene), token: 'wrong' });
+    await assert.rejects(sessionStore.connect(), { name: 'UnforgetError', code: 'unauthenticated', message: 'who are you?' });
+    for (const sessionStoreFlush of ['eager', 'batched'] as const) {
+      const asked = ask('Remember FIG.', { cwd: folder(scene, 'here'), env: model.environment(scene, 'A'), sessionStore, sessionStoreFlush });
+      await assert.rejects(asked, /mirror_error.*who are you\?/);
+    }
+    assert.equal(warnings.length, 1, 'each reason once');
+    assert.match(warnings[0] ?? '', /^entries of session [0-9a-f-]{36} were not saved: who are you\?$/);
   });
 
   test('keeps sub-agents', { timeout: 900_000 }, async (context) => {

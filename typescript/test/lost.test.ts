@@ -18,7 +18,7 @@ const LOSSY = fileURLToPath(new URL('lossy.js', import.meta.url));
 /** The program that loses things, and how often each kind of request came. */
 function lossy(scene: Scene, losses: Loss[]): { binary: string; asked: (loss: number) => number } {
   const text = JSON.stringify({ program: PROGRAM, folder: scene.folder, losses } satisfies Plan);
-  const binary = scene.script('lossy', `export LOSSY_PLAN='${text}'\nexec '${process.execPath}' '${LOSSY}' "$@"`);
+  const binary = scene.named('lossy', `export LOSSY_PLAN='${text}'\nexec '${process.execPath}' '${LOSSY}' "$@"`);
   return { binary, asked: (loss) => readFileSync(join(scene.folder, `loss-${loss}`), 'utf8').length };
 }
 

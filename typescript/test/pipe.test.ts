@@ -27,13 +27,16 @@ async function elsewhere(text: string, environment: Record<string, string> = {})
 }
 
 describe('the program', { skip: needsProgram }, () => {
-  test('that is not there is told with what to do', async (context) => {
+  test('P1: that is not there is told by the constructor, with what to do', async (context) => {
     const scene = new Scene(context);
-    const named = scene.open({ home: scene.folder, binary: join(scene.folder, 'nothing') });
     const isMissing = (said: RegExp) => (error: unknown) => error instanceof UnforgetError && error.code === 'missing_program' && said.test(error.message);
-    await assert.rejects(named.load(KEY), isMissing(/`binary` says that the program is .*nothing, and there is none/));
-    const text = `const store = new UnforgetSessionStore({ home: ${JSON.stringify(scene.folder)} });
-      await store.load({ projectKey: 'p', sessionId: 's' }).catch((error) => console.log(error.code, error.message));`;
+    const named = (): unknown => new UnforgetSessionStore({ home: scene.folder, binary: join(scene.folder, 'nothing') });
+    assert.throws(named, isMissing(/`binary` says that the program is .*nothing, and there is none/));
+    const text = `try {
+        new UnforgetSessionStore({ home: ${JSON.stringify(scene.folder)} });
+      } catch (error) {
+        console.log(error.code, error.message);
+      }`;
     assert.match(await elsewhere(text, { PATH: scene.folder, UNFORGET_BIN: '' }), /^missing_program .*not in PATH: install it, or say where it is/);
     assert.match(await elsewhere(text, { UNFORGET_BIN: '/no/such' }), /^missing_program UNFORGET_BIN says that the program is \/no\/such/);
   });
@@ -56,23 +59,38 @@ describe('the program', { skip: needsProgram }, () => {
 
   test('that speaks another version is refused', async (context) => {
     const scene = new Scene(context);
-    const binary = scene.script('future', `read line\necho '{"id":0,"ok":{"protocol":2,"server":"future","remote":null}}'\ncat`);
+    const binary = scene.named('future', `read line\necho '{"id":0,"ok":{"protocol":2,"server":"future","remote":null}}'\ncat`);
     await assert.rejects(within(60_000, scene.open({ home: scene.folder, binary }).load(KEY)), { code: 'protocol', message: /version 2 of the protocol/ });
   });
 
-  test('that is another program is refused', async (context) => {
-    const scene = new Scene(context);
-    const binary = scene.script('other', 'cat');
-    await assert.rejects(within(60_000, scene.open({ home: scene.folder, binary }).load(KEY)), { code: 'protocol' });
-  });
+  for (const name of ['cat', 'echo', 'true', 'false', 'ls', 'yes']) {
+    test(`P8: that is another program (${name}) is named, with what to do`, { skip: process.platform === 'win32' }, async (context) => {
+      const scene = new Scene(context);
+      const store = scene.open({ home: scene.folder, binary: name });
+      const message = new RegExp(`/${name} is not the program unforget.*UNFORGET_BIN`, 's');
+      await assert.rejects(within(120_000, store.load(KEY)), { code: 'missing_program', message });
+    });
+  }
 
-  test('that cannot begin is tried a few times, and its last words are told', async (context) => {
+  test('that is ended by somebody is tried a few times, and its last words are told', async (context) => {
     const scene = new Scene(context);
     const log: string[] = [];
-    const binary = scene.script('broken', 'echo the disk is gone >&2\nexit 3');
+    const binary = scene.named('killed', 'echo the memory is gone >&2\nkill -9 $$');
     const store = scene.open({ home: scene.folder, binary, log: (line) => log.push(line) });
-    await assert.rejects(within(60_000, store.load(KEY)), { code: 'missing_program', message: /code 3: the disk is gone/ });
-    assert.deepEqual(log, Array.from({ length: 6 }, () => 'the disk is gone'));
+    await assert.rejects(within(60_000, store.load(KEY)), { code: 'missing_program', message: /SIGKILL: the memory is gone/ });
+    assert.deepEqual(log, Array.from({ length: 6 }, () => 'the memory is gone'));
+  });
+
+  test('P8: that cannot open its store is tried once, and names the folder', async (context) => {
+    const scene = new Scene(context);
+    const log: string[] = [];
+    const binary = scene.named('broken', 'echo the disk is gone >&2\nexit 3');
+    const store = scene.open({ home: scene.folder, binary, log: (line) => log.push(line) });
+    const message = new RegExp(`cannot open the store in ${scene.folder} .*code 3: the disk is gone`);
+    await assert.rejects(within(60_000, store.load(KEY)), { code: 'storage', message });
+    assert.deepEqual(log, ['the disk is gone']);
+    const nowhere = scene.open({ home: '/dev/null/store', binary: PROGRAM });
+    await assert.rejects(within(60_000, nowhere.connect()), { code: 'storage', message: /\/dev\/null\/store/ });
   });
 
   test('that does not like its settings is told at once, with all its words', async (context) => {
@@ -81,7 +99,7 @@ describe('the program', { skip: needsProgram }, () => {
     const refused = scene.open({ home: scene.folder, binary, remote: false, ack: 'remote' });
     await assert.rejects(within(60_000, refused.load(KEY)), { code: 'invalid', message: /code 2: .*needs a remote/s });
     assert.equal(processes().length, 1);
-    const old = scene.script('old', `echo "error: unrecognized subcommand 'store'" >&2\necho "try --help" >&2\nexit 2`);
+    const old = scene.named('old', `echo "error: unrecognized subcommand 'store'" >&2\necho "try --help" >&2\nexit 2`);
     await assert.rejects(within(60_000, scene.open({ home: scene.folder, binary: old }).load(KEY)), { code: 'invalid', message: /unrecognized subcommand/ });
   });
 
@@ -232,7 +250,7 @@ describe('the program', { skip: needsProgram }, () => {
 
   test('options that contradict each other are refused', () => {
     const wrong = { url: 'http://localhost:1', home: 'x' } as unknown as { url: string };
-    assert.throws(() => new UnforgetSessionStore(wrong), { code: 'invalid' });
+    assert.throws(() => new UnforgetSessionStore(wrong), { code: 'invalid', message: /`home` is for a store on this machine/ });
     assert.throws(() => new UnforgetSessionStore({ url: 'ftp://localhost' }), { code: 'invalid' });
     assert.throws(() => new UnforgetSessionStore({ url: 'nowhere' }), { code: 'invalid' });
   });

@@ -14,7 +14,7 @@ import typescript from 'typescript';
 
 import { cannotRun, Model } from './agent.js';
 import { needsProgram, PROGRAM, Scene } from './scene.js';
-import { startServer } from './server.js';
+import { refusing, startServer } from './server.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const FOLDER = join(ROOT, 'build', 'readme');
@@ -51,6 +51,36 @@ describe('README', { skip: needsProgram || cannotRun }, () => {
     const problems = [...typescript.getPreEmitDiagnostics(program), ...program.emit().diagnostics];
     assert.deepEqual(problems.map((problem) => `${problem.file?.fileName}: ${typescript.flattenDiagnosticMessageText(problem.messageText, '\n')}`), []);
     assert.equal(snippets.length, printed.length);
+  });
+
+  test('P1: its first snippet fails where nothing can be saved, and asks no model', { timeout: 900_000 }, async (context) => {
+    const scene = new Scene(context);
+    const environment = { ...model.environment(scene, 'machine'), PATH: join(scene.folder, 'bin') };
+    const [there, nowhere] = [{ ...environment, UNFORGET_BIN: PROGRAM }, environment];
+    const start = (env: Record<string, string>, name: string) => run(process.execPath, [join(FOLDER, name)], { cwd: scene.folder, env, timeout: 120_000 });
+    await assert.rejects(start(nowhere, '1.mjs'), { code: 1, stderr: /not in PATH: install it/ });
+    const text = readFileSync(join(FOLDER, '1.mjs'), 'utf8');
+    // A folder that cannot be made, and a server that refuses.
+    for (const [options, said] of [
+      ["{ home: '/dev/null/conversations', project: 'shop' }", /cannot open the store in \/dev\/null\/conversations/],
+      [`{ url: '${await refusing(scene)}', token: 'wrong' }`, /who are you\?/],
+    ] as const) {
+      const changed = text.replace("{ home: './conversations', project: 'shop' }", options);
+      assert.notEqual(changed, text);
+      writeFileSync(join(FOLDER, 'unsaved.mjs'), changed);
+      await assert.rejects(start(there, 'unsaved.mjs'), { code: 1, stderr: said, stdout: '' });
+      // Whoever leaves `connect` out is told by the SDK's messages.
+      if (options.includes('url')) {
+        writeFileSync(join(FOLDER, 'unsaved.mjs'), changed.replace(/^await sessionStore.connect.*$/m, ''));
+        await assert.rejects(start(there, 'unsaved.mjs'), { code: 1, stderr: /not saved: who are you\?/, stdout: '' });
+      }
+    }
+  });
+
+  test('P3: its snippets hand entries over as they come', () => {
+    const asking = snippets.filter((text) => text.includes('query({'));
+    assert.equal(asking.length, 1);
+    assert.ok(asking.every((text) => text.includes("sessionStoreFlush: 'eager'")));
   });
 
   test('its snippets run, one after the other, and print what they should', { timeout: 900_000 }, async (context) => {

@@ -79,11 +79,16 @@ export class Scene {
     return path;
   }
 
+  /** A program that says that it is unforget, and does something else. */
+  named(name: string, text: string): string {
+    return this.script(name, `[ "$1" = --version ] && echo unforget 0 && exit\n${text}`);
+  }
+
   /** The program, which writes down the number of each of its processes. */
   counted(): { binary: string; processes: () => number[] } {
     const list = join(this.folder, 'processes');
     writeFileSync(list, '');
-    const binary = this.script('counted', `echo $$ >> '${list}'\nexec '${PROGRAM}' "$@"`);
+    const binary = this.script('counted', `[ "$1" = --version ] || echo $$ >> '${list}'\nexec '${PROGRAM}' "$@"`);
     return { binary, processes: () => readFileSync(list, 'utf8').split('\n').filter(Boolean).map(Number) };
   }
 }

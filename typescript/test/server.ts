@@ -1,11 +1,27 @@
 /**
- * A real server, `unforget serve`.
+ * A real server, `unforget serve`, and one that lets nobody in.
  */
 
 import { spawn } from 'node:child_process';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 
-import { PROGRAM } from './scene.js';
+import { PROGRAM, type Scene } from './scene.js';
+
+/** Starts a server that refuses whatever token it is shown. */
+export async function refusing(scene: Scene): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(401, { 'content-type': 'application/json' }).end('{"error":{"code":"unauthenticated","message":"who are you?"}}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  scene.atEnd(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 /** Starts a server that serves a home to whoever is on this machine. */
 export async function startServer(home: string, atEnd: (ending: () => unknown) => void): Promise<string> {

@@ -240,7 +240,7 @@ class Pipe(Transport):
     def _why(self, status: int, words: str) -> UnforgetError:
         """Why a process ended before it said hello. Only a process that a signal ended may do better the next time."""
         binary = self.program.binary
-        if not self.program.is_unforget():
+        if self.program.is_another():
             return ProgramMissing(
                 f"{binary} is not the program unforget, or not one that works: it ended with {status} ({words}); "
                 f"install unforget, or name it with binary= or {VARIABLE}",

@@ -108,7 +108,7 @@ class Connected:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Closed(f"this {type(self).__name__} was closed", "closed")
+            raise Closed(f"{type(self).__name__} is closed", "closed")
 
     def connect(self) -> None:
         """Raises if the store cannot be used: the program does not start, the server refuses the token.

@@ -16,7 +16,7 @@ from .errors import ProgramMissing
 NAME = "unforget.exe" if sys.platform == "win32" else "unforget"
 VARIABLE = "UNFORGET_BIN"
 # How long a program may take to say its version.
-_VERSION_SECONDS = 10.0
+_VERSION_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Program:
         """The folder of the store, in words."""
         return "its usual folder" if self.home is None else repr(self.home)
 
-    def is_unforget(self) -> bool:
-        """Whether the program says that it is `unforget`."""
+    def is_another(self) -> bool:
+        """Whether the program says that it is another one than `unforget`; one that cannot be asked now says nothing."""
         try:
             done = subprocess.run(
                 [self.binary, "--version"],
@@ -64,7 +64,7 @@ class Program:
             )
         except (OSError, subprocess.SubprocessError):
             return False
-        return done.returncode == 0 and done.stdout.startswith(b"unforget ")
+        return not done.stdout.startswith(b"unforget ")
 
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:
