@@ -6,7 +6,7 @@
 //! events late, events that expire one by one.
 //!
 //! The parts: `serve` takes a request from its arrival to its answer, `signature` checks who sent it, `checks` holds patterns and limits, `events` and
-//! `control` are the operations, `state` is what the server remembers, `faults` is the test's side.
+//! `control` are the operations, `state` is what the server remembers, `faults` and `tricks` are the test's side.
 //!
 //! It knows nothing of streams or segments. The failure that it guards against is a client that works with a kind server only.
 //!
@@ -22,6 +22,7 @@ mod faults;
 mod serve;
 pub mod signature;
 mod state;
+mod tricks;
 
 use std::fmt::{self, Debug};
 use std::io;
@@ -38,6 +39,7 @@ pub use self::faults::{Fault, Operation};
 pub use self::signature::Keys;
 pub use self::state::Recorded;
 use self::state::Shared;
+pub use self::tricks::{RefusedPage, Tricks};
 
 /// What time it is, since 1970.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -138,6 +140,11 @@ impl FakeMemory {
     /// Plans a fault for the next requests of a kind; several are used in order.
     pub fn fail(&self, operation: Operation, fault: Fault, times: usize) {
         self.shared.lock().faults.plan(operation, fault, times);
+    }
+
+    /// Changes what the memory does wrong from now on.
+    pub fn trick(&self, change: impl FnOnce(&mut Tricks)) {
+        change(&mut self.shared.lock().tricks);
     }
 
     /// How many planned faults did not happen yet.

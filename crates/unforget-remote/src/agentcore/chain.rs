@@ -1,16 +1,19 @@
 //! What is history among the events of a session.
 //!
 //! ```text
-//! metadata   unforget     "1 segment <first> <end> <behind>", or "1 part"
+//! metadata   unforget     "1 segment <first> <end> <behind> <attempt>", or "1 part"
 //!            head0 …      the segment's head in base64, 256 characters each
 //! behind     32 digits of the SHA-256 of the head that it follows, or "-"
+//! attempt    how many client tokens the service refused for this position before; 0 where the word is missing
 //! ```
 //! A segment follows the one that it names, whatever its time: times are those of the writers' clocks, and only bring the newest events to the front
-//! of a list. Where two segments follow the same one, the one that others follow counts; if none is followed, or both are, the one with the
-//! smaller id. What follows nothing that is there is either a history whose beginning is gone, or the work of a machine that slept while the stream was
-//! deleted: the first counts only if there is no beginning at all.
+//! of a list. Where two segments follow the same one, the one with the fewer refused tokens counts: the service had taken it when it refused the other.
+//! Between equals the one that others follow counts; if none is followed, or both are, the one with the smaller id.
 //!
-//! Nothing here asks anybody. What is no segment of this program is passed over; what says that it is one and cannot be read is damage, never
+//! A segment whose predecessor is missing proves a hole: nothing is ever written behind a segment that was not there. So such segments are never passed
+//! over. The stream then ends where the farthest segment does, as it did before the loss, and the lines of the hole are an error with its place.
+//!
+//! Nothing here asks the service. What is no segment of this program is passed over; what says that it is one and cannot be read is damage, never
 //! passed over, because a history must not become shorter by it.
 
 use std::collections::{HashMap, HashSet};
@@ -24,6 +27,7 @@ use super::wire::{Event, Metadata, MetadataValue};
 use crate::error::{Error, Result};
 use crate::segment;
 use crate::shelf::Segment;
+use crate::stream::Stream;
 
 const KEY: &str = "unforget";
 const SEGMENT: &str = "1 segment ";
@@ -36,6 +40,11 @@ const HEADS: usize = 13;
 /// What a head is called by the segment that follows it.
 pub(super) type Name = [u8; 16];
 
+/// The end of a segment: its name and the line behind its last; none is the beginning of a stream.
+type Position = Option<(Name, u64)>;
+/// The segments at each position.
+type Followers<'a> = HashMap<Position, Vec<&'a Link>>;
+
 /// A segment as a list of events shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
@@ -44,10 +53,22 @@ pub(super) struct Link {
     pub(super) end: u64,
     pub(super) name: Name,
     pub(super) behind: Option<Name>,
+    /// How many tokens were refused before this segment was written.
+    pub(super) attempt: u32,
     pub(super) head: Bytes,
 }
 
 impl Link {
+    /// Where the next segment goes.
+    fn position(&self) -> Position {
+        Some((self.name, self.end))
+    }
+
+    /// Where it stands: behind a segment that ends at its first line, or at the beginning.
+    fn follows(&self) -> Position {
+        self.behind.map(|behind| (behind, self.first))
+    }
+
     /// The time of an event is in its id, and nowhere else exact.
     pub(super) fn at(&self) -> u64 {
         milliseconds(&self.id)
@@ -84,10 +105,10 @@ fn read_name(text: &str) -> Option<Option<Name>> {
 }
 
 /// The metadata of a segment.
-pub(super) fn metadata(segment: &Segment, behind: Option<&Name>) -> Metadata {
+pub(super) fn metadata(segment: &Segment, behind: Option<&Name>, attempt: u32) -> Metadata {
     let text = |string_value: String| MetadataValue { string_value };
     let mut metadata = Metadata::new();
-    let said = format!("{SEGMENT}{} {} {}", segment.first, segment.end, spelled(behind));
+    let said = format!("{SEGMENT}{} {} {} {attempt}", segment.first, segment.end, spelled(behind));
     metadata.insert(KEY.to_owned(), text(said));
     let head = STANDARD.encode(&segment.head);
     for number in 0..head.len().div_ceil(VALUE) {
@@ -100,6 +121,22 @@ pub(super) fn metadata(segment: &Segment, behind: Option<&Name>) -> Metadata {
 /// The metadata of a part of a segment.
 pub(super) fn part() -> Metadata {
     Metadata::from([(KEY.to_owned(), MetadataValue { string_value: PART.to_owned() })])
+}
+
+/// Whether an event says that it is a segment.
+pub(super) fn is_segment(event: &Event) -> bool {
+    event.metadata.get(KEY).is_some_and(|value| value.string_value.starts_with(SEGMENT))
+}
+
+/// Whose segment an event is, as far as it says so legibly.
+pub(super) fn stream_in(event: &Event) -> Option<Stream> {
+    if is_segment(event) { segment::stream_of(&head_of(event)?) } else { None }
+}
+
+fn head_of(event: &Event) -> Option<Vec<u8>> {
+    let pieces = (0..HEADS).map_while(|number| event.metadata.get(&format!("head{number}")));
+    let spelled: String = pieces.map(|piece| piece.string_value.as_str()).collect();
+    STANDARD.decode(spelled).ok()
 }
 
 /// The segment that an event is; none if it is something else.
@@ -115,16 +152,16 @@ pub(super) fn read(event: &Event) -> Result<Option<Link>> {
     let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
     let (first, end) = (number(), number());
     let behind = words.next().and_then(read_name);
-    let (Some(first), Some(end), Some(behind)) = (first, end, behind) else {
+    let attempt = words.next().map_or(Some(0), |word| word.parse::<u32>().ok());
+    let (Some(first), Some(end), Some(behind), Some(attempt)) = (first, end, behind, attempt) else {
         return Err(damaged("it does not say which lines it has"));
     };
-    let pieces = (0..HEADS).map_while(|number| event.metadata.get(&format!("head{number}")));
-    let spelled: String = pieces.map(|piece| piece.string_value.as_str()).collect();
-    let head = STANDARD.decode(spelled).map_err(|_| damaged("its head cannot be read"))?;
+    let head = head_of(event).ok_or_else(|| damaged("its head cannot be read"))?;
     if segment::lines_of(&head) != Some((first, end)) || first >= end || (first == 0) != behind.is_none() {
         return Err(damaged("it does not have the lines that it says"));
     }
-    Ok(Some(Link { id: event.event_id.clone(), first, end, name: name_of(&head), behind, head: head.into() }))
+    let (id, name) = (event.event_id.clone(), name_of(&head));
+    Ok(Some(Link { id, first, end, name, behind, attempt, head: head.into() }))
 }
 
 /// How much of a session has been seen.
@@ -139,10 +176,56 @@ pub(super) enum Seen {
 /// The history, as far as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// From the oldest to the newest; never empty.
+    /// Segments that follow each other up to the end of the stream, from the oldest to the newest; never empty.
     pub(super) links: Vec<Link>,
     /// Whether another segment stands beside the last one, and it is not decided for good.
     pub(super) is_contested: bool,
+    /// What is missing before the end, if all events were seen.
+    pub(super) hole: Option<Hole>,
+}
+
+/// Lines that are missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hole {
+    /// The first line that cannot be had.
+    pub(super) from: u64,
+    /// Where the segments begin whose predecessor is missing.
+    pub(super) to: u64,
+    /// The segments before the hole.
+    pub(super) before: Vec<Link>,
+    /// Whether the segments before the hole go on beside those behind it, so that no line from there on is certain.
+    pub(super) is_disputed: bool,
+}
+
+impl Hole {
+    /// What is wrong, with its place.
+    pub(super) fn reason(&self) -> String {
+        let Self { from, to, .. } = self;
+        let why = "they were deleted, or have expired (the memory's retention)";
+        match (from, to.saturating_sub(1)) {
+            (0, _) => format!("its lines before {to} are gone: {why}"),
+            (from, last) if from < &last => format!("its lines from {from} to {last} are missing: {why}"),
+            (from, last) if *from == last => format!("its line {from} is missing: it was deleted, or has expired"),
+            (from, _) => format!("the segment before line {from} is missing: it was deleted, or has expired"),
+        }
+    }
+}
+
+impl Chain {
+    /// The segment that holds a line; none if it is beyond the end, and the hole if it is in there.
+    pub(super) fn holding(&self, line: u64) -> Result<Option<&Link>, &Hole> {
+        let of = |links: &'_ [Link]| links.iter().position(|link| (link.first..link.end).contains(&line));
+        if let Some(hole) = &self.hole {
+            if line < hole.from {
+                // What is before the hole has every line.
+                return of(&hole.before).and_then(|at| hole.before.get(at)).map(Some).ok_or(hole);
+            }
+            if hole.is_disputed || self.links.first().is_none_or(|first| line < first.first) {
+                return Err(hole);
+            }
+        }
+        Ok(of(&self.links).and_then(|at| self.links.get(at)))
+    }
 }
 
 /// What is known of a session's history.
@@ -161,42 +244,56 @@ pub(super) fn resolve(links: &[Link], seen: Seen) -> Known {
     if links.is_empty() {
         return if seen == Seen::All { Known::Nothing } else { Known::Undecided };
     }
-    let mut followers: HashMap<Option<Name>, Vec<&Link>> = HashMap::new();
+    let mut followers = Followers::new();
     for link in links {
-        followers.entry(link.behind).or_default().push(link);
+        followers.entry(link.follows()).or_default().push(link);
     }
-    let names: HashSet<Name> = links.iter().map(|link| link.name).collect();
-    let mut starts: Vec<Option<Name>> =
-        followers.keys().filter(|behind| behind.is_none_or(|name| !names.contains(&name))).copied().collect();
-    if starts.len() > 1 && seen == Seen::Newest {
-        return Known::Undecided;
-    }
-    // A beginning counts before everything else; of several ends without one, the farthest.
-    let reach = |start: &Option<Name>| walk(&followers, *start).links.last().map_or(0, |last| last.end);
-    starts.sort_by_key(|start| (start.is_some(), std::cmp::Reverse(reach(start)), *start));
-    match starts.first() {
-        Some(start) => Known::Chain(walk(&followers, *start)),
-        // Every segment follows another: only a forgery can look like that.
-        None if seen == Seen::All => Known::Nothing,
-        None => Known::Undecided,
+    let ends: HashSet<Position> = links.iter().map(Link::position).collect();
+    // A segment that begins at another line than the one that it names ends at is a start, too. So every step goes to a higher line, there is no circle, and
+    // every segment is reached from a start.
+    let starts: Vec<Position> =
+        followers.keys().filter(|follows| follows.is_none() || !ends.contains(follows)).copied().collect();
+    match (starts.as_slice(), seen) {
+        ([only], Seen::Newest) => Known::Chain(walk(&followers, *only)),
+        (_, Seen::Newest) => Known::Undecided,
+        (starts, Seen::All) => joined(starts.iter().map(|start| walk(&followers, *start)).collect()),
     }
 }
 
-fn walk(followers: &HashMap<Option<Name>, Vec<&Link>>, start: Option<Name>) -> Chain {
-    let mut chain = Chain { links: Vec::new(), is_contested: false };
-    let mut behind = start;
-    // Each step goes to a higher line, so this ends.
-    while let Some(candidates) = followers.get(&behind) {
-        let from = chain.links.last().map(|last: &Link| last.end);
-        let fitting: Vec<&&Link> =
-            candidates.iter().filter(|link| from.is_none_or(|from| from == link.first)).collect();
-        let is_followed = |link: &Link| {
-            followers.get(&Some(link.name)).is_some_and(|next| next.iter().any(|next| next.first == link.end))
-        };
-        let Some(next) = fitting.iter().min_by_key(|link| (!is_followed(link), link.id.as_str())) else { break };
-        chain.is_contested = fitting.len() > 1 && !is_followed(next);
-        behind = Some(next.name);
-        chain.links.push((**next).clone());
+/// One history of pieces between which segments are missing.
+fn joined(mut pieces: Vec<Chain>) -> Known {
+    let first = |piece: &Chain| piece.links.first().map_or(0, |link| link.first);
+    let end = |piece: &Chain| piece.links.last().map_or(0, |link| link.end);
+    pieces.sort_by_key(|piece| (first(piece), piece.links.first().map(|link| link.id.clone())));
+    let farthest = pieces.iter().map(end).max().unwrap_or_default();
+    let hole = match pieces.as_slice() {
+        [oldest, ..] if first(oldest) > 0 => {
+            Some(Hole { from: 0, to: first(oldest), before: Vec::new(), is_disputed: false })
+        }
+        [oldest, next, ..] => {
+            // A segment that reaches into the piece behind it is no proof of any line.
+            let reach = end(oldest).min(first(next));
+            let before: Vec<Link> = oldest.links.iter().filter(|link| link.end <= reach).cloned().collect();
+            let from = before.last().map_or(0, |last| last.end);
+            Some(Hole { from, to: first(next), before, is_disputed: end(oldest) == farthest })
+        }
+        _ => None,
+    };
+    let chain = pieces.into_iter().find(|piece| end(piece) == farthest);
+    chain.map_or(Known::Nothing, |chain| Known::Chain(Chain { hole, ..chain }))
+}
+
+fn walk(followers: &Followers<'_>, start: Position) -> Chain {
+    let mut chain = Chain { links: Vec::new(), is_contested: false, hole: None };
+    let mut at = start;
+    while let Some(candidates) = followers.get(&at) {
+        let is_followed = |link: &Link| followers.contains_key(&link.position());
+        let rank = |link: &&&Link| (link.attempt, !is_followed(link), link.id.clone());
+        let Some(next) = candidates.iter().min_by_key(rank) else { break };
+        let is_rival = |link: &&Link| link.name != next.name && link.attempt == next.attempt;
+        chain.is_contested = candidates.iter().any(is_rival) && !is_followed(next);
+        at = next.position();
+        chain.links.push((*next).clone());
     }
     chain
 }
@@ -207,7 +304,7 @@ mod tests {
 
     fn link(id: &str, first: u64, name: u8, behind: Option<u8>) -> Link {
         let behind = behind.map(|behind| [behind; 16]);
-        Link { id: id.to_owned(), first, end: first + 1, name: [name; 16], behind, head: Bytes::new() }
+        Link { id: id.to_owned(), first, end: first + 1, name: [name; 16], behind, attempt: 0, head: Bytes::new() }
     }
 
     fn ids(links: &[Link], seen: Seen) -> Option<Vec<String>> {
@@ -249,16 +346,79 @@ mod tests {
         assert_eq!(resolve(&[], Seen::All), Known::Nothing);
     }
 
-    #[test]
-    fn what_follows_nothing_counts_only_without_a_beginning() {
-        let stray = link("9", 5, 9, Some(42));
-        assert_eq!(ids(&[stray.clone(), link("1", 0, 1, None)], Seen::All).unwrap(), ["1"]);
-        assert_eq!(ids(std::slice::from_ref(&stray), Seen::All).unwrap(), ["9"]);
+    fn chain(links: &[Link]) -> Chain {
+        match resolve(links, Seen::All) {
+            Known::Chain(chain) => chain,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Which of the first lines are there, by the ids of their segments; `!` is the hole.
+    fn lines(chain: &Chain, count: u64) -> Vec<String> {
+        let shown = |line| match chain.holding(line) {
+            Ok(Some(link)) => link.id.clone(),
+            Ok(None) => "-".to_owned(),
+            Err(_) => "!".to_owned(),
+        };
+        (0..count).map(shown).collect()
     }
 
     #[test]
-    fn a_circle_is_no_history() {
+    fn h1_a_missing_segment_is_a_hole_with_its_place() {
+        let all: Vec<Link> = (0..5).map(|n| link(&n.to_string(), n.into(), n, n.checked_sub(1))).collect();
+        for missing in 0..4 {
+            let mut left = all.clone();
+            left.remove(missing);
+            let chain = chain(&left);
+            assert_eq!(chain.links.last().unwrap().id, "4", "the stream ends where it did");
+            let mut shown: Vec<String> = (0..5).map(|n| n.to_string()).chain(["-".to_owned()]).collect();
+            shown[missing] = "!".to_owned();
+            assert_eq!(lines(&chain, 6), shown);
+            let (hole, to) = (chain.hole.unwrap(), missing as u64 + 1);
+            assert_eq!((hole.from, hole.to), (missing as u64, to));
+            assert!(hole.reason().contains(&format!("{}", if missing == 0 { 1 } else { missing })), "{hole:?}");
+        }
+        assert_eq!(chain(&all).hole, None);
+    }
+
+    #[test]
+    fn h1_what_follows_nothing_is_never_passed_over() {
+        let stray = link("9", 5, 9, Some(42));
+        let begun = chain(&[stray.clone(), link("1", 0, 1, None)]);
+        assert_eq!(lines(&begun, 7), ["1", "!", "!", "!", "!", "9", "-"]);
+        let alone = chain(std::slice::from_ref(&stray));
+        assert_eq!(lines(&alone, 7), ["!", "!", "!", "!", "!", "9", "-"]);
+        // Beside a longer history: from there on no line is certain.
+        let mut long: Vec<Link> = (0..8).map(|n| link(&n.to_string(), n.into(), n, n.checked_sub(1))).collect();
+        long.push(stray);
+        assert_eq!(lines(&chain(&long), 8), ["0", "1", "2", "3", "4", "!", "!", "!"]);
+        let wide = [Link { end: 9, ..link("1", 0, 1, None) }, link("2", 5, 2, Some(42))];
+        assert_eq!(lines(&chain(&wide), 9), ["!"; 9]);
+    }
+
+    #[test]
+    fn h1_a_segment_at_another_line_than_its_predecessor_ends_is_a_hole() {
+        let odd = [link("1", 0, 1, None), link("2", 3, 2, Some(1))];
+        assert_eq!(lines(&chain(&odd), 5), ["1", "!", "!", "2", "-"]);
         let circle = [link("1", 1, 1, Some(2)), link("2", 2, 2, Some(1))];
-        assert_eq!(resolve(&circle, Seen::All), Known::Nothing);
+        assert!(chain(&circle).hole.is_some());
+    }
+
+    #[test]
+    fn h1_what_was_written_after_a_refused_token_never_replaces_what_was_there() {
+        let first = link("5", 1, 2, Some(1));
+        let late = Link { attempt: 1, ..link("2", 1, 3, Some(1)) };
+        let mut rivals = vec![link("1", 0, 1, None), late, first];
+        assert_eq!(chain(&rivals).links[1].id, "5", "whatever its time");
+        assert!(!chain(&rivals).is_contested, "and that is decided");
+        rivals.push(link("6", 2, 4, Some(3)));
+        assert_eq!(chain(&rivals).links[1].id, "5", "whatever follows the other");
+    }
+
+    #[test]
+    fn a_segment_that_is_there_twice_is_one() {
+        let twice = [link("1", 0, 1, None), link("2", 0, 1, None)];
+        assert!(!chain(&twice).is_contested);
+        assert_eq!(lines(&chain(&twice), 2), ["1", "-"]);
     }
 }

@@ -124,16 +124,17 @@ impl Client {
 
     /// A page of events, newest first, as they are: never filtered.
     pub(super) async fn list(&self, place: &Place, size: u32, next: Option<String>) -> Result<Events> {
+        let is_first = next.is_none();
         let request =
             ListEvents { include_payloads: Some(false), filter: None, max_results: Some(size), next_token: next };
         let of = format!("{} {}", place.actor, place.session);
         match self.ask::<Events>(Method::POST, self.session(place), Some(&request), Kind::List, &of).await? {
             Ok(events) => Ok(events),
             // Nobody knows what the service says of a session that never was; a memory that is not there it names.
-            Err(refusal) if refusal.is_missing_inside(&self.memory) => {
+            Err(refusal) if is_first && refusal.is_missing_inside(&self.memory) => {
                 Ok(Events { events: Vec::new(), next_token: None })
             }
-            Err(refusal) => Err(self.error(&refusal)),
+            Err(refusal) => Err(self.page_error(&refusal, is_first)),
         }
     }
 
@@ -150,21 +151,47 @@ impl Client {
 
     pub(super) async fn sessions(&self, actor: &str, next: Option<String>) -> Result<Sessions> {
         let path = format!("/memories/{}/actor/{}/sessions", self.memory, encoded(actor));
+        let is_first = next.is_none();
         let request = ListNames { max_results: Some(100), next_token: next, filter: None };
         match self.ask::<Sessions>(Method::POST, path, Some(&request), Kind::Sessions, "").await? {
             Ok(sessions) => Ok(sessions),
-            Err(refusal) if refusal.is_missing_inside(&self.memory) => {
+            Err(refusal) if is_first && refusal.is_missing_inside(&self.memory) => {
                 Ok(Sessions { session_summaries: Vec::new(), next_token: None })
             }
-            Err(refusal) => Err(self.error(&refusal)),
+            Err(refusal) => Err(self.page_error(&refusal, is_first)),
         }
     }
 
     pub(super) async fn actors(&self, next: Option<String>) -> Result<Actors> {
         let path = format!("/memories/{}/actors", self.memory);
+        let is_first = next.is_none();
         let request = ListNames { max_results: Some(100), next_token: next, filter: None };
         let answer = self.ask::<Actors>(Method::POST, path, Some(&request), Kind::Actors, "").await?;
-        answer.map_err(|refusal| self.error(&refusal))
+        answer.map_err(|refusal| self.page_error(&refusal, is_first))
+    }
+
+    /// Where a list goes on; a page that leads to itself is no end.
+    pub(super) fn next_page(&self, asked: Option<&str>, next: Option<String>) -> Result<Option<String>> {
+        if next.is_some() && next.as_deref() == asked {
+            return Err(self.endless());
+        }
+        Ok(next)
+    }
+
+    /// A list with more pages than there can be.
+    pub(super) fn endless(&self) -> Error {
+        self.unavailable("one of its lists does not end")
+    }
+
+    /// What a page that was refused means. Behind the first page it is neither the end of the list nor a deletion, whatever the service says: its own token is
+    /// too old, and the list has to be read again from its beginning.
+    fn page_error(&self, refusal: &Refusal, is_first: bool) -> Error {
+        match self.error(refusal) {
+            error @ (Error::Invalid(_) | Error::Denied { .. }) if !is_first && refusal.is_about_the_request() => {
+                self.unavailable(format!("it refuses to go on with its own list: {error}"))
+            }
+            error => error,
+        }
     }
 
     fn session(&self, place: &Place) -> String {
@@ -285,6 +312,12 @@ impl Refusal {
         let message = self.failure.message.replace(memory, "").to_ascii_lowercase();
         let is_inside = ["event", "session", "actor"].iter().any(|word| message.contains(word));
         self.status == StatusCode::NOT_FOUND && self.name == "ResourceNotFoundException" && is_inside
+    }
+
+    /// Whether this request was refused, and not this caller.
+    fn is_about_the_request(&self) -> bool {
+        let is_caller = self.name.contains("Token") || self.name.contains("Signature") || self.is_about_the_clock();
+        matches!(self.status.as_u16(), 400 | 404) && !is_caller
     }
 
     fn is_about_the_clock(&self) -> bool {

@@ -1,17 +1,16 @@
 //! Which streams there are.
 //!
-//! The service lists actors and their sessions, under names that cannot always be read back; the newest segment of each says whose it is. A session without segments is
+//! The service lists actors and their sessions, under names that cannot always be read back; the segments of each say whose it is. A session without segments is
 //! none: it was deleted, and the service keeps its name for a while.
 
 use futures_util::future::try_join_all;
 
-use super::chain::Known;
+use super::chain;
 use super::names::{self, Place};
-use super::shelf::{AgentCore, MAX_PAGES};
-use crate::error::{Error, Result};
+use super::shelf::{AgentCore, FEW, MAX_PAGES};
+use crate::error::Result;
 use crate::remote::Listing;
 use crate::retry::{Patience, again};
-use crate::segment;
 use crate::stream::{Prefix, Stream};
 
 /// How many streams are asked for their names at once, and how many a list has before it is cut.
@@ -32,7 +31,10 @@ impl AgentCore {
         for actor in actors.iter().filter(|actor| actor.as_str() >= from) {
             // A place among the sessions of another actor, which is gone, says nothing.
             next = next.filter(|_| actor == from);
-            for _ in 0..MAX_PAGES {
+            for number in 0..=MAX_PAGES {
+                if number == MAX_PAGES {
+                    return Err(self.client.endless());
+                }
                 if listing.streams.len() >= STREAMS {
                     listing.next = Some(format!("{actor}\n{}", next.unwrap_or_default()));
                     return Ok(listing);
@@ -45,9 +47,8 @@ impl AgentCore {
                     let found = try_join_all(some.iter().map(|place| self.stream_at(place))).await?;
                     listing.streams.extend(found.into_iter().flatten().filter(|stream| prefix.matches(stream)));
                 }
-                let is_stuck = page.next_token == next;
-                next = page.next_token;
-                if next.is_none() || is_stuck {
+                next = self.client.next_page(next.as_deref(), page.next_token)?;
+                if next.is_none() {
                     break;
                 }
             }
@@ -56,21 +57,31 @@ impl AgentCore {
         Ok(listing)
     }
 
-    /// The stream of a session, if it has segments.
+    /// The stream of a session, if it has segments: each of them names it. So a stream of which a part is damaged or missing is listed like others.
     async fn stream_at(&self, place: &Place) -> Result<Option<Stream>> {
-        let asked = again(Patience::default(), "name", || self.seen(place, |_, _| true)).await;
-        let known = match asked {
-            Ok((_, known)) => known,
-            Err(error @ Error::Corrupt { .. }) => {
-                // A damaged stream must not hide all others.
-                tracing::warn!(actor = place.actor, session = place.session, %error, "a stream cannot be listed");
-                return Ok(None);
+        let (mut next, mut has_segments) = (None::<String>, false);
+        for _ in 0..MAX_PAGES {
+            let page = again(Patience::default(), "name", || self.client.list(place, FEW, next.clone())).await?;
+            let ours = page.events.iter().filter(|event| event.session_id == place.session);
+            let mut streams = ours.clone().filter_map(chain::stream_in);
+            if let Some(stream) = streams.find(|stream| Place::of(stream) == *place) {
+                return Ok(Some(stream));
             }
-            Err(error) => return Err(error),
-        };
-        let Known::Chain(chain) = known else { return Ok(None) };
-        let stream = chain.links.last().and_then(|last| segment::stream_of(&last.head));
-        Ok(stream.filter(|stream| Place::of(stream) == *place))
+            has_segments |= ours.clone().any(chain::is_segment);
+            next = self.client.next_page(next.as_deref(), page.next_token)?;
+            if next.is_none() {
+                break;
+            }
+        }
+        if has_segments {
+            // A damaged stream must not hide all others.
+            tracing::warn!(
+                actor = place.actor,
+                session = place.session,
+                "a stream cannot be listed: nothing in it says its name"
+            );
+        }
+        Ok(None)
     }
 
     /// The actors of a prefix, in order.
@@ -82,12 +93,14 @@ impl AgentCore {
         }
         let (mut actors, mut next) = (Vec::new(), None::<String>);
         let wanted = names::tenant(tenant);
-        for _ in 0..MAX_PAGES {
+        for number in 0..=MAX_PAGES {
+            if number == MAX_PAGES {
+                return Err(self.client.endless());
+            }
             let page = again(Patience::default(), "actors", || self.client.actors(next.clone())).await?;
             actors.extend(page.actor_summaries.into_iter().map(|actor| actor.actor_id));
-            let is_stuck = page.next_token == next;
-            next = page.next_token;
-            if next.is_none() || is_stuck {
+            next = self.client.next_page(next.as_deref(), page.next_token)?;
+            if next.is_none() {
                 break;
             }
         }

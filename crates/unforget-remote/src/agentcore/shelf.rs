@@ -5,7 +5,7 @@
 //!
 //! Deleting goes from the oldest event to the newest: a deletion that was cut short leaves a history that says that its beginning is missing, never a shorter one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,27 +17,30 @@ use super::names::Place;
 use super::pace::{Clock, SystemClock};
 use super::parts::{self, Body};
 use super::settings::Settings;
-use super::wire::Event;
+use super::wire::Events;
 use crate::error::{Error, Result};
 use crate::packed::Packed;
 use crate::remote::Listing;
 use crate::retry::{Patience, again};
+use crate::segment;
 use crate::shelf::{Placed, Put, Segment, Shelf};
 use crate::stream::{Prefix, Stream};
 
 /// How many of the newest events are looked at first, and how many a page has if they do not suffice.
-const FEW: u32 = 10;
+pub(super) const FEW: u32 = 10;
 const PAGE: u32 = 100;
 /// How many pages a session may have.
 pub(super) const MAX_PAGES: usize = 100_000;
 /// How often a reader looks again that sees two segments at one position: for longer than their writers do.
 const READER_LOOKS: u32 = 8;
+/// How often a reader looks that sees a segment whose predecessor is missing.
+const HOLE_LOOKS: u32 = 3;
 /// How long to wait before looking again.
 pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(100);
 /// How often a stream that is being written to is tried to be deleted.
 const DELETIONS: usize = 16;
 /// How many streams' histories are remembered.
-const REMEMBERED: usize = 64;
+pub(super) const REMEMBERED: usize = 64;
 
 /// A shelf in AgentCore Memory.
 #[derive(Debug)]
@@ -45,6 +48,18 @@ pub struct AgentCore {
     pub(super) client: Client,
     /// Where segments are that cannot change any more; each is proved when it is read.
     histories: Mutex<HashMap<Stream, Vec<Slot>>>,
+    /// Segments that were written and that no list has shown yet.
+    pub(super) unsettled: Mutex<HashMap<Stream, Unsettled>>,
+}
+
+/// A segment that was written and that no list has shown yet.
+#[derive(Debug, Clone)]
+pub(super) struct Unsettled {
+    pub(super) head: Bytes,
+    pub(super) id: String,
+    pub(super) body: Body,
+    /// How many tokens were refused before it was written.
+    pub(super) attempt: u32,
 }
 
 /// Where a segment is.
@@ -56,6 +71,12 @@ struct Slot {
     name: Name,
 }
 
+impl From<Link> for Slot {
+    fn from(link: Link) -> Self {
+        Self { id: link.id, first: link.first, end: link.end, name: link.name }
+    }
+}
+
 impl AgentCore {
     /// A shelf in a memory.
     pub fn new(settings: &Settings) -> Result<Self> {
@@ -64,7 +85,7 @@ impl AgentCore {
 
     /// The same, with another clock.
     pub fn with_clock(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self> {
-        Ok(Self { client: Client::new(settings, clock)?, histories: Mutex::default() })
+        Ok(Self { client: Client::new(settings, clock)?, histories: Mutex::default(), unsettled: Mutex::default() })
     }
 
     /// A remote on this place.
@@ -83,36 +104,24 @@ impl AgentCore {
         is_enough: impl Fn(&[Link], &Chain) -> bool + Send + Sync,
     ) -> Result<(Vec<Link>, Known)> {
         let first = self.client.list(place, FEW, None).await?;
-        let mut seen = if first.next_token.is_some() { Seen::Newest } else { Seen::All };
-        let mut links = read(&first.events)?;
-        let mut known = chain::resolve(&links, seen);
-        if seen == Seen::All || matches!(&known, Known::Chain(chain) if is_enough(&links, chain)) {
-            return Ok((links, known));
+        let mut gathered = Gathered::default();
+        if let Some(known) = gathered.add(place, first, &is_enough)? {
+            return Ok((gathered.links, known));
         }
-        links.clear();
+        gathered = Gathered::default();
         let mut next = None;
         for _ in 0..MAX_PAGES {
             let page = self.client.list(place, PAGE, next.clone()).await?;
-            links.extend(read(&page.events)?);
-            seen = if page.next_token.is_some() { Seen::Newest } else { Seen::All };
-            known = chain::resolve(&links, seen);
-            if seen == Seen::All || matches!(&known, Known::Chain(chain) if is_enough(&links, chain)) {
-                return Ok((links, known));
+            let behind = page.next_token.clone();
+            if let Some(known) = gathered.add(place, page, &is_enough)? {
+                return Ok((gathered.links, known));
             }
-            if page.next_token == next {
-                break;
-            }
-            next = page.next_token;
+            next = self.client.next_page(next.as_deref(), behind)?;
         }
-        Err(self.endless(place))
+        Err(self.client.endless())
     }
 
-    fn endless(&self, place: &Place) -> Error {
-        let reason = format!("the list of the session `{}` does not end", place.session);
-        Error::Unavailable { place: self.client.place().to_owned(), reason, wait: None }
-    }
-
-    /// The history of a stream, from its newest segment back as far as is wanted.
+    /// The history of a stream, from its newest segment back as far as is wanted. What looks odd is looked at again: a writer may be about to clear it up.
     async fn history(
         &self,
         stream: &Stream,
@@ -121,14 +130,15 @@ impl AgentCore {
         let place = Place::of(stream);
         for look in 1..=READER_LOOKS {
             let (_, known) = self.seen(&place, &is_enough).await?;
-            match known {
-                Known::Chain(chain) if chain.is_contested && look < READER_LOOKS => {
-                    tracing::debug!(%stream, look, "two segments stand at one position");
-                    self.client.pace.clock.sleep(LOOK_PAUSE * look).await;
-                }
-                Known::Chain(chain) => return Ok(Some(chain)),
-                Known::Nothing | Known::Undecided => return Ok(None),
+            let Known::Chain(chain) = known else { return Ok(None) };
+            // A beginning that has expired does not come back.
+            let has_hole = chain.hole.as_ref().is_some_and(|hole| !hole.before.is_empty() || hole.is_disputed);
+            let is_odd = chain.is_contested || (has_hole && look < HOLE_LOOKS);
+            if !is_odd || look == READER_LOOKS {
+                return Ok(Some(chain));
             }
+            tracing::debug!(%stream, look, has_hole, "looking again at two segments at one position, or a missing one");
+            self.client.pace.clock.sleep(LOOK_PAUSE * look).await;
         }
         Ok(None)
     }
@@ -162,6 +172,15 @@ impl AgentCore {
         Ok(Some(Segment { first: link.first, end: link.end, head: link.head, body }))
     }
 
+    /// The segment in an event that was listed just now.
+    async fn present(&self, stream: &Stream, slot: &Slot) -> Result<Segment> {
+        let gone = || Error::Corrupt {
+            what: stream.to_string(),
+            reason: format!("the segment at line {} is gone: it was deleted, or has expired", slot.first),
+        };
+        self.fetch(stream, slot).await?.ok_or_else(gone)
+    }
+
     fn remembered(&self, stream: &Stream) -> Option<Vec<Slot>> {
         self.histories.lock().unwrap_or_else(PoisonError::into_inner).get(stream).cloned()
     }
@@ -182,8 +201,52 @@ impl AgentCore {
     }
 }
 
-fn read(events: &[Event]) -> Result<Vec<Link>> {
-    events.iter().filter_map(|event| chain::read(event).transpose()).collect()
+/// The segments of the pages that were read so far.
+#[derive(Debug, Default)]
+struct Gathered {
+    links: Vec<Link>,
+    /// Their ids: a list may show an event twice.
+    ids: HashSet<String>,
+    /// The last event that was read.
+    oldest: Option<String>,
+    /// Whether an event was newer than the one before it. Then the pages are no measure of what is newest.
+    is_unsorted: bool,
+}
+
+impl Gathered {
+    /// Takes in a page; tells what is known if no further page is needed.
+    fn add(
+        &mut self,
+        place: &Place,
+        page: Events,
+        is_enough: impl Fn(&[Link], &Chain) -> bool,
+    ) -> Result<Option<Known>> {
+        for event in &page.events {
+            if event.actor_id != place.actor || event.session_id != place.session {
+                tracing::warn!(event = event.event_id, session = place.session, "ignored another session's event");
+                continue;
+            }
+            self.is_unsorted |= self.oldest.as_ref().is_some_and(|oldest| event.event_id > *oldest);
+            self.oldest = Some(event.event_id.clone());
+            let Some(link) = chain::read(event)? else { continue };
+            let stream = segment::stream_of(&link.head);
+            if stream.is_none_or(|stream| Place::of(&stream) != *place) {
+                tracing::warn!(event = link.id, session = place.session, "ignored another stream's segment");
+                continue;
+            }
+            if self.ids.insert(link.id.clone()) {
+                self.links.push(link);
+            }
+        }
+        if page.next_token.is_none() {
+            return Ok(Some(chain::resolve(&self.links, Seen::All)));
+        }
+        let known = chain::resolve(&self.links, Seen::Newest);
+        // Behind the beginning of a stream there should be no more pages. If there are, they may be the newest ones.
+        let is_newest = |chain: &Chain| chain.links.first().is_some_and(|first| first.behind.is_some());
+        let suffices = |chain: &Chain| !self.is_unsorted && is_newest(chain) && is_enough(&self.links, chain);
+        Ok(matches!(&known, Known::Chain(chain) if suffices(chain)).then_some(known))
+    }
 }
 
 impl Shelf for AgentCore {
@@ -223,6 +286,17 @@ impl Shelf for AgentCore {
             })
         };
         let Some(chain) = self.history(stream, joins).await? else { return Ok(None) };
+        let found = chain.holding(line).map_err(|hole| {
+            self.remember(stream, None);
+            Error::Corrupt { what: stream.to_string(), reason: hole.reason() }
+        })?;
+        if chain.hole.as_ref().is_some_and(|hole| hole.from > 0) {
+            let slot = found.cloned().map(Slot::from);
+            return match slot {
+                Some(slot) => self.present(stream, &slot).await.map(Some),
+                None => Ok(None),
+            };
+        }
         let start = chain.links.first().map(|start| (start.first, start.behind));
         let mut slots: Vec<Slot> = Vec::new();
         if let Some((first, Some(behind))) = start
@@ -230,23 +304,12 @@ impl Shelf for AgentCore {
         {
             slots.extend_from_slice(&settled[..=at]);
         }
-        let links = chain.links.into_iter();
-        slots.extend(links.map(|link| Slot { id: link.id, first: link.first, end: link.end, name: link.name }));
+        slots.extend(chain.links.into_iter().map(Slot::from));
         self.remember(stream, Some(slots.clone()));
-        if slots.last().is_none_or(|last| line >= last.end) {
-            return Ok(None);
+        match slots.iter().find(|slot| (slot.first..slot.end).contains(&line)) {
+            Some(slot) => self.present(stream, slot).await.map(Some),
+            None => Ok(None),
         }
-        let gone = |first: u64| Error::Corrupt {
-            what: stream.to_string(),
-            reason: format!(
-                "its lines before {first} are gone: they were deleted, or have expired (the memory's retention)"
-            ),
-        };
-        let Some(slot) = slots.iter().find(|slot| (slot.first..slot.end).contains(&line)) else {
-            return Err(gone(slots.first().map_or(0, |slot| slot.first)));
-        };
-        let segment = self.fetch(stream, slot).await?;
-        segment.map(Some).ok_or_else(|| gone(slot.end))
     }
 
     async fn list(&self, prefix: &Prefix, cursor: Option<&str>) -> Result<Listing> {
@@ -256,14 +319,14 @@ impl Shelf for AgentCore {
     async fn delete(&self, stream: &Stream) -> Result<()> {
         let place = Place::of(stream);
         self.remember(stream, None);
+        self.settle(stream, None);
         for _ in 0..DELETIONS {
             let (mut ids, mut next) = (Vec::new(), None::<String>);
             for _ in 0..MAX_PAGES {
                 let page = again(Patience::default(), "list", || self.client.list(&place, PAGE, next.clone())).await?;
                 ids.extend(page.events.into_iter().map(|event| event.event_id));
-                let is_stuck = page.next_token == next;
-                next = page.next_token;
-                if next.is_none() || is_stuck {
+                next = self.client.next_page(next.as_deref(), page.next_token)?;
+                if next.is_none() {
                     break;
                 }
             }

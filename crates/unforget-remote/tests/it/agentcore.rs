@@ -13,6 +13,8 @@ use unforget_remote::agentcore::{AgentCore, Clock, Rates, Settings, SystemClock,
 use unforget_remote::{BoxFuture, Error, Key, Packed, Prefix, Remote as _, Stream, conformance};
 use unforget_testkit::agentcore::{FakeMemory, Fault, Keys, Operation, Options, Rates as Limits};
 
+mod hostile;
+
 const SECRET: [u8; 32] = [7; 32];
 const DAY: u64 = 24 * 3600;
 const REGION: &str = "eu-central-1";

@@ -67,6 +67,9 @@ pub(super) fn create(shared: &Shared, state: &mut State, memory: &str, body: &Va
     let expires = now + Duration::from_secs(u64::from(days) * DAY);
     let stored = Stored { event: event.clone(), written: now, expires };
     state.sessions.entry(place.clone()).or_insert(now);
+    if state.tricks.drops_new {
+        return Ok((201, json!({"event": event})));
+    }
     state.events.entry(place).or_default().insert(event.event_id.clone(), stored);
     if let Some(token) = token {
         state.tokens.insert(token, Used { request: fingerprint, event: event.clone(), at: now });
@@ -126,7 +129,7 @@ pub(super) fn delete(shared: &Shared, state: &mut State, place: &Place, id: &str
     Ok((200, json!({"eventId": id})))
 }
 
-pub(super) fn list(shared: &Shared, state: &State, place: &Place, body: &Value) -> Checked<Answer> {
+pub(super) fn list(shared: &Shared, state: &mut State, place: &Place, body: &Value) -> Checked<Answer> {
     checks::actor(&place.actor)?;
     checks::name("sessionId", &place.session)?;
     let size = checks::page_size(body)?;
@@ -134,9 +137,14 @@ pub(super) fn list(shared: &Shared, state: &State, place: &Place, body: &Value) 
     checks::filter(&filter)?;
     let now = shared.now();
     let behind = token(body)?;
-    let events = state.events.get(place);
+    if let Some(refused) = state.tricks.refused_pages.filter(|_| behind.is_some()) {
+        return Err(refused.refusal());
+    }
+    let State { events, tricks, .. } = state;
+    let events = events.get(place);
     let alive: Vec<&Stored> = events.into_iter().flatten().map(|(_, stored)| stored).collect();
-    let mut newest = alive.iter().rev().filter(|stored| stored.expires > now);
+    let newest: Vec<&&Stored> = alive.iter().rev().filter(|stored| stored.expires > now).collect();
+    let mut newest = tricks.shown(newest).into_iter();
     // The page is taken first, and filtered then.
     let page: Vec<&&Stored> = newest
         .by_ref()
@@ -159,7 +167,8 @@ pub(super) fn list(shared: &Shared, state: &State, place: &Place, body: &Value) 
             Event { payload, ..stored.event.clone() }
         })
         .collect();
-    Ok((200, answer("events", json!(shown), next)))
+    let next = if tricks.is_endless { Some(spell("0000000000000000000#0")) } else { next };
+    Ok((200, answer("events", json!(tricks.page(shown)), next)))
 }
 
 fn matches(metadata: &Metadata, expression: &Value) -> bool {

@@ -137,6 +137,7 @@ pub(super) async fn handle(Extract(shared): Extract<Arc<Shared>>, request: Reque
     };
     let mut state = shared.lock();
     let fault = operation.and_then(|operation| state.faults.take(operation));
+    let (refusal, padding) = (state.tricks.refusal.clone(), state.tricks.padding);
     let answer = match (&fault, is_allowed, route) {
         (Some(Fault::Answer { status, body }), ..) => {
             let (status, text) = (*status, body.clone());
@@ -152,6 +153,10 @@ pub(super) async fn handle(Extract(shared): Extract<Arc<Shared>>, request: Reque
             return response(status, None, text.into());
         }
         (Some(Fault::Error { status, name }), ..) => Err(Refusal::new(*status, name, "planned by the test")),
+        _ if refusal.is_some() => {
+            let (status, name, message) = refusal.unwrap_or_default();
+            Err(Refusal::new(status, &name, message))
+        }
         (Some(Fault::CutBefore), ..) => Err(Refusal::new(500, "cut", "cut")),
         (_, Err(refusal), _) => Err(refusal),
         (.., None) => Err(Refusal::new(404, "UnknownOperationException", format!("{method} {path}"))),
@@ -180,7 +185,9 @@ pub(super) async fn handle(Extract(shared): Extract<Arc<Shared>>, request: Reque
     if is_cut {
         return Response::new(Body::from_stream(Broken));
     }
-    response(status, error, body.to_string().into())
+    let mut text = body.to_string();
+    text.extend(std::iter::repeat_n(' ', padding));
+    response(status, error, text.into())
 }
 
 fn answer(shared: &Shared, state: &mut State, route: &Route, body: &Value) -> Checked<Answer> {
@@ -196,7 +203,10 @@ fn answer(shared: &Shared, state: &mut State, route: &Route, body: &Value) -> Ch
     };
     match route {
         Route::CreateEvent { memory } => events::create(shared, state, memory, body),
-        Route::ListEvents(place) => events::list(shared, state, &known(state, place)?, body),
+        Route::ListEvents(place) => {
+            let place = known(state, place)?;
+            events::list(shared, state, &place, body)
+        }
         Route::GetEvent(place, id) => events::get(shared, state, &known(state, place)?, id),
         Route::DeleteEvent(place, id) => {
             let place = known(state, place)?;

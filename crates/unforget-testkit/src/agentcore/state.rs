@@ -10,6 +10,7 @@ use unforget_remote::agentcore::wire::Event;
 
 use super::Options;
 use super::faults::{Faults, Operation};
+use super::tricks::Tricks;
 
 /// How many requests are remembered.
 const MAX_RECORDED: usize = 100_000;
@@ -75,6 +76,7 @@ pub(super) struct State {
     pub(super) sessions: BTreeMap<Place, Duration>,
     pub(super) tokens: HashMap<(String, String), Used>,
     pub(super) faults: Faults,
+    pub(super) tricks: Tricks,
     pub(super) recorded: VecDeque<Recorded>,
     windows: HashMap<(Operation, Option<Place>), VecDeque<Duration>>,
     made: u64,
