@@ -76,6 +76,8 @@ pub struct Restored {
     pub files: u64,
     /// What was left as it is, one sentence each.
     pub left_alone: Vec<String>,
+    /// Companion files whose names cannot be where they say, one sentence each. Nothing of them was written.
+    pub refused: Vec<String>,
 }
 
 /// What was found in the place of a file: which one, and how long it was. Whatever is put there later must find the same.
@@ -187,7 +189,13 @@ impl Keeper {
         let mut restored = Restored::default();
         let (dir, medium) = (agent(), self.config.medium());
         for name in self.store.sides(&dir, kept)?.iter().filter(|name| !name.starts_with(FILES)) {
-            let target = side_path(name, wish.project, id)?;
+            let target = match side_path(name, wish.project, id) {
+                Ok(target) => target,
+                Err(error) => {
+                    restored.refused.push(error.to_string());
+                    continue;
+                }
+            };
             let reader = LogReader::open(self.store.medium().as_ref(), &dir.side(kept, name))?;
             match self.check_newer(&target, Some(&reader)) {
                 Ok(_) if wish.rewrite.is_none() && self.is_in_place(&target, &reader)? => {}
@@ -209,7 +217,14 @@ impl Keeper {
                 restored.left_alone.push(format!("{name}: `--memory` restores it"));
                 continue;
             }
-            let target = file_path(&name, wish.project, id)?;
+            let target = match file_path(&name, wish.project, id) {
+                Ok(target) => target,
+                // A list from a remote may name anything: the other files are restored all the same.
+                Err(error) => {
+                    restored.refused.push(error.to_string());
+                    continue;
+                }
+            };
             let absolute = medium.root().join(&target);
             let Some(bytes) = self.store.kept_bytes(&file)? else {
                 restored.left_alone.push(format!("{name}: its content was not kept, or is not here"));
@@ -222,9 +237,20 @@ impl Keeper {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if is_no_place(&error) => {
+                    restored.refused.push(format!("{name}: {error}"));
+                    continue;
+                }
                 Err(source) => return Err(Error::Io { action: "read", path: target, source }),
             }
-            put(medium, &target, |out| out.write_all(&bytes))?;
+            match put(medium, &target, |out| out.write_all(&bytes)) {
+                Ok(()) => {}
+                Err(Error::Io { source, .. }) if is_no_place(&source) => {
+                    restored.refused.push(format!("{name}: {source}"));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
             if let Ok(stat) = medium.stat(&target) {
                 self.marks.put_seen(&absolute, stat.len, stat.modified_ns);
             }
@@ -278,6 +304,12 @@ impl Keeper {
         self.marks.put(&restored.path, &mark);
         Ok(())
     }
+}
+
+/// Whether a name cannot be that of a file: one of its directories is a file, it is a directory, or it is too long.
+fn is_no_place(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
+    matches!(error.kind(), NotADirectory | IsADirectory | InvalidFilename | InvalidInput)
 }
 
 /// Where a session was at work.

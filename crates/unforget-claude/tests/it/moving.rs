@@ -244,7 +244,8 @@ fn names_from_elsewhere_lead_nowhere_else() {
     scene.save().unwrap();
     let store = scene.keeper.store();
     store.open_side(&agent(), &kept_id(&id()).unwrap(), "../../escape").unwrap();
-    assert!(matches!(scene.restore(Extent::Whole), Err(Error::Unsafe { .. })));
+    let restored = scene.restore(Extent::Whole).unwrap();
+    assert_eq!((restored.sides, restored.refused.len()), (0, 1), "{restored:?}");
     assert!(!scene.config().join("escape.jsonl").exists() && !scene.config().join("projects/escape.jsonl").exists());
 }
 
@@ -287,4 +288,37 @@ fn a_session_is_had_by_one_program_at_a_time() {
     assert!(matches!(scene.keeper.reserve(&id()), Err(unforget_claude::Error::Live { .. })));
     drop(reserved);
     assert!(scene.keeper.reserve(&id()).is_ok());
+}
+
+#[test]
+fn s16_one_bad_name_in_a_list_of_files_keeps_no_other_from_being_restored() {
+    let (a, b) = (Scene::new("/home/ada/app"), Scene::new("/srv/app"));
+    a.say(&line("a", None, "one"));
+    for name in ["one", "two", "three"] {
+        a.put(&format!("projects/{}/{ID}/tool-results/{name}.txt", a.project), name.as_bytes());
+    }
+    a.save().unwrap();
+    a.carry_to(&b);
+    // Whoever can write to a remote can write such a list; the second name has a file where it needs a directory.
+    let bad = [("two.txt", "../../../../../evil.txt"), ("three.txt", "one.txt/three.txt")];
+    let mut folders = vec![b.folder.path().join("home/agents")];
+    let mut changed = 0;
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_string_lossy().contains("files-") {
+                let text = fs::read_to_string(&path).unwrap();
+                fs::write(&path, bad.iter().fold(text, |text, (from, to)| text.replace(from, to))).unwrap();
+                changed += 1;
+            }
+        }
+    }
+    assert_eq!(changed, 1);
+    let restored = b.restore(Extent::Whole).unwrap();
+    assert_eq!((restored.lines, restored.files, restored.refused.len()), (1, 1, 2), "{restored:?}");
+    assert!(restored.refused.iter().any(|refused| refused.contains("evil.txt")), "{restored:?}");
+    let kept = b.config().join(format!("projects/{}/{ID}/tool-results/one.txt", b.project));
+    assert_eq!(fs::read(kept).unwrap(), b"one");
+    assert!(!b.folder.path().join("evil.txt").exists() && !b.config().join("evil.txt").exists());
 }

@@ -31,11 +31,15 @@ pub(super) fn run(context: &Context, args: &cli::Restore) -> Result<Outcome> {
     // The one that was used last is written last: `claude --continue` goes by the time of the file.
     sessions.sort_by_key(|(used_ms, _)| *used_ms);
     let how = How { rewrite_paths: args.rewrite_paths, tail: args.tail };
+    let mut outcome = Outcome::Done;
     for (_, id) in &sessions {
         let restored = one(context, &keeper, place.as_ref(), id, &folder, &project, how)?;
         tell(context, id, &folder, args, &restored)?;
+        if !restored.refused.is_empty() {
+            outcome = Outcome::MetDamage;
+        }
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 /// How sessions are restored.
@@ -109,8 +113,9 @@ fn tell(context: &Context, id: &SessionId, folder: &Path, args: &cli::Restore, r
         context,
         || {
             format!(
-                "{{\"session\":\"{id}\",\"file\":{},\"lines\":{lines},\"bytes\":{bytes},\"sides\":{sides},\"files\":{files},\"tail\":{is_tail}}}",
-                quote(&path)
+                "{{\"session\":\"{id}\",\"file\":{},\"lines\":{lines},\"bytes\":{bytes},\"sides\":{sides},\"files\":{files},\"tail\":{is_tail},\"refused\":[{}]}}",
+                quote(&path),
+                restored.refused.iter().map(|refused| quote(refused)).collect::<Vec<_>>().join(",")
             )
         },
         || {
@@ -125,6 +130,9 @@ fn tell(context: &Context, id: &SessionId, folder: &Path, args: &cli::Restore, r
             format!("{id}  {part}{lines} lines, {}{more}", screen::bytes(*bytes))
         },
     )?;
+    for refused in &restored.refused {
+        context.tell(&format!("warning: not restored: {refused}"))?;
+    }
     for left in &restored.left_alone {
         context.tell(&format!("note: left as it is: {left}"))?;
     }
