@@ -14,7 +14,7 @@ use crate::error::{Error, IoContext as _, Result};
 use crate::files;
 use crate::json;
 use crate::layout;
-use crate::medium::{Medium, parent, read_small, replace_durable};
+use crate::medium::{Medium, Replacement, parent, read_small, replace_durable};
 use crate::record::{Body, Draft, Record};
 use crate::report::{Note, NoteKind};
 
@@ -81,6 +81,13 @@ impl Blobs {
             Err(error) => return Err(error),
         }
         Ok(hash)
+    }
+
+    /// Begins a payload that comes piece by piece; whoever writes it proves its hash before it is finished.
+    pub fn begin(&self, hash: &str) -> Result<Replacement> {
+        let path = layout::blob(hash);
+        self.medium.create_dir(parent(&path)).context("create", parent(&path))?;
+        Replacement::begin(self.medium.clone(), &path).context("write", &path)
     }
 
     /// Writes a payload again that a new transcript is about to refer to, so that nobody takes it for one that is referred

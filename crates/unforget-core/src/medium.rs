@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 mod locks;
 mod os;
@@ -273,6 +274,52 @@ pub fn replace_written(
             // The first error is the one to tell.
             Ok(()) | Err(_) => Err(error),
         },
+    }
+}
+
+/// A file that is written piece by piece, and takes the place of another when it is whole and durable.
+pub struct Replacement {
+    medium: Arc<dyn Medium>,
+    path: PathBuf,
+    temporary: PathBuf,
+    file: Box<dyn Handle>,
+    is_finished: bool,
+}
+
+impl Replacement {
+    /// Begins a file; its directory has to be there.
+    pub fn begin(medium: Arc<dyn Medium>, path: &Path) -> io::Result<Self> {
+        let temporary = temporary_name(path);
+        let file = medium.open(&temporary, Access::CreateNew)?;
+        Ok(Self { medium, path: path.to_path_buf(), temporary, file, is_finished: false })
+    }
+
+    /// Writes some more.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_full(self.file.as_mut(), bytes)
+    }
+
+    /// Puts it in its place.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.medium.replace(&self.temporary, &self.path)?;
+        self.is_finished = true;
+        self.medium.sync_dir(parent(&self.path))
+    }
+}
+
+impl std::fmt::Debug for Replacement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replacement").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // What stays behind has a temporary name, and `gc` removes it.
+            drop(self.medium.remove(&self.temporary));
+        }
     }
 }
 

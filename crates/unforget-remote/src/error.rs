@@ -60,6 +60,29 @@ pub enum Error {
         /// Whether there was a key to try.
         has_key: bool,
     },
+    /// There is a key, and what the remote has is not sealed with any: anybody who can write there may have written it.
+    #[error("{what} at {place} is not sealed, from line {line} on, and was not taken")]
+    NotSealed {
+        /// The stream.
+        what: String,
+        /// The first line that lies there in plain.
+        line: u64,
+        /// Which remote.
+        place: String,
+    },
+    /// The remote had more lines of the stream than it has, or other ones: its end was cut off, or an old state was put in its place.
+    /// Nothing was taken.
+    #[error("{what} lost lines at the remote: {witness} {seen} there, {}", loss(*seen, *found))]
+    Rewound {
+        /// The stream.
+        what: String,
+        /// Who knows better.
+        witness: Witness,
+        /// How many lines it had.
+        seen: u64,
+        /// How many it has, up to where they differ.
+        found: u64,
+    },
     /// Both sides went on from the same line, each in its own way. Nothing was changed on either.
     #[error("it went on differently here and there, from line {at} on: {} lines here, {} there", local.lines, remote.lines)]
     Diverged {
@@ -84,9 +107,46 @@ pub enum Error {
     Invalid(String),
 }
 
+/// Who has seen what a remote had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Witness {
+    /// This machine.
+    Local,
+    /// The head that a writer left at the remote.
+    Remote,
+}
+
+impl std::fmt::Display for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Local => "this machine saw",
+            Self::Remote => "its writers left",
+        })
+    }
+}
+
+fn loss(seen: u64, found: u64) -> String {
+    match found < seen {
+        true => format!("and {found} are left"),
+        false => "and they are other lines now".to_owned(),
+    }
+}
+
 impl Error {
     /// Whether trying the same again may help.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }
+}
+
+/// The longest text of a remote that is passed on.
+const MAX_TEXT: usize = 1_000;
+
+/// What a remote said, in one line that no terminal takes for commands.
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "s3")),
+    expect(dead_code, reason = "for backends that answer in words")
+)]
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().take(MAX_TEXT).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

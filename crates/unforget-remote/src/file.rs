@@ -8,7 +8,7 @@ use bytes::Bytes;
 use unforget_core::medium::{Access, FileKind, Medium, parent, publish_durable, read_full, replace_durable};
 
 use crate::error::{Error, Result};
-use crate::objects::{Kind, Names, ObjectShelf, Objects, Part};
+use crate::objects::{Kind, Names, ObjectShelf, Objects, Part, too_large};
 use crate::packed::Packed;
 
 /// Objects in a directory.
@@ -65,19 +65,26 @@ impl Objects for Directory {
     }
 
     async fn read(&self, path: &str, part: Part) -> Result<Option<Bytes>> {
+        let named = path;
         let path = Path::new(path).to_path_buf();
-        self.wait(move |medium| {
+        let read = self.wait(move |medium| {
             let file = match medium.open(&path, Access::Read) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 file => file?,
             };
-            let len = file.stat()?.len.min(part.limit());
-            let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+            let len = file.stat()?.len;
+            if part == Part::Whole && len > part.limit() {
+                return Ok(Some(None));
+            }
+            let mut bytes = vec![0; usize::try_from(len.min(part.limit())).map_err(io::Error::other)?];
             let filled = read_full(file.as_ref(), &mut bytes, 0)?;
             bytes.truncate(filled);
-            Ok(Some(bytes.into()))
-        })
-        .await
+            Ok(Some(Some(Bytes::from(bytes))))
+        });
+        match read.await? {
+            Some(None) => Err(too_large(&self.name(), named)),
+            found => Ok(found.flatten()),
+        }
     }
 
     async fn names(&self, dir: &str, kind: Kind, behind: Option<&str>, most: usize) -> Result<Names> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::objects::{Kind, Names, ObjectShelf, Objects, Part};
+use crate::objects::{Kind, Names, ObjectShelf, Objects, Part, too_large};
 use crate::packed::Packed;
 
 /// Objects in memory; clones are the same place.
@@ -48,7 +48,10 @@ impl Objects for Memory {
 
     async fn read(&self, path: &str, part: Part) -> Result<Option<Bytes>> {
         let limit = usize::try_from(part.limit()).unwrap_or(usize::MAX);
-        Ok(self.objects().get(path).map(|bytes| bytes.slice(..bytes.len().min(limit))))
+        match self.objects().get(path) {
+            Some(bytes) if part == Part::Whole && bytes.len() > limit => Err(too_large(&self.name(), path)),
+            found => Ok(found.map(|bytes| bytes.slice(..bytes.len().min(limit)))),
+        }
     }
 
     async fn names(&self, dir: &str, kind: Kind, behind: Option<&str>, most: usize) -> Result<Names> {

@@ -32,8 +32,8 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 
-use crate::error::Result;
-use crate::segment::MAX_HEAD;
+use crate::error::{Error, Result};
+use crate::segment::{MAX_BODY, MAX_HEAD};
 
 pub(crate) use shelf::ObjectShelf;
 
@@ -69,13 +69,19 @@ pub enum Part {
 }
 
 impl Part {
-    /// How many bytes, at the most.
+    /// How many bytes, at the most. A whole object that has more is damage: see [`too_large`].
     pub fn limit(self) -> u64 {
         match self {
-            Self::Whole => u64::MAX,
+            Self::Whole => 2 + MAX_HEAD as u64 + MAX_BODY,
             Self::Start => (2 + MAX_HEAD) as u64,
         }
     }
+}
+
+/// The error for an object that has more bytes than any that this program writes.
+pub(crate) fn too_large(place: &str, path: &str) -> Error {
+    let reason = format!("it has more than {} bytes", Part::Whole.limit());
+    Error::Corrupt { what: format!("the object `{path}` of {place}"), reason }
 }
 
 /// What a name is of.

@@ -14,8 +14,8 @@ use unforget_core::frontier::Frontier;
 use crate::error::{Error, Result};
 use crate::remote::{BoxFuture, Compacted, Listing, Page, Remote};
 use crate::retry::{Patience, again};
-use crate::seal::Key;
-use crate::segment::{self, Entry, Head};
+use crate::seal::{Key, Sealing};
+use crate::segment::{self, Entries, Entry, Head};
 use crate::shelf::{Placed, Put, Run, Segment, Shelf, Step};
 use crate::stream::{Prefix, Stream};
 
@@ -27,11 +27,19 @@ const LOOKS: usize = 3;
 /// How many times segments are merged in one call.
 const MERGES: usize = 16;
 
+/// How many bytes the lines of a page have, unless one alone has more.
+const PAGE: u64 = 8 << 20;
+/// What a line takes in memory beside its bytes.
+const PER_LINE: u64 = 64;
+
+#[cfg(test)]
+mod tests;
+
 /// A remote that keeps segments on a shelf.
 #[derive(Debug)]
 pub struct Packed<S> {
     shelf: S,
-    key: Option<Key>,
+    sealing: Sealing,
     patience: Patience,
     ends: Mutex<HashMap<Stream, Placed>>,
 }
@@ -39,13 +47,19 @@ pub struct Packed<S> {
 impl<S: Shelf> Packed<S> {
     /// A remote on a shelf.
     pub fn new(shelf: S) -> Self {
-        Self { shelf, key: None, patience: Patience::default(), ends: Mutex::default() }
+        Self { shelf, sealing: Sealing::Plain, patience: Patience::default(), ends: Mutex::default() }
     }
 
-    /// The same, with lines sealed before they leave the machine.
+    /// The same, with lines sealed before they leave the machine, and nothing but sealed lines taken from it.
     #[must_use]
     pub fn sealed(self, key: Option<Key>) -> Self {
-        Self { key, ..self }
+        self.sealing(key.into())
+    }
+
+    /// The same, with a choice of which lines count.
+    #[must_use]
+    pub fn sealing(self, sealing: Sealing) -> Self {
+        Self { sealing, ..self }
     }
 
     /// The same, with another patience.
@@ -87,14 +101,19 @@ impl<S: Shelf> Packed<S> {
     /// Where a stream ends whose last segment this is.
     fn end_of(&self, stream: &Stream, placed: Option<&Placed>) -> Result<Frontier> {
         let Some(placed) = placed else { return Ok(Frontier::default()) };
-        let head = Head::decode(&placed.head, stream, self.key.as_ref())?;
-        Ok(head.after)
+        Ok(self.head(stream, &placed.head)?.after)
+    }
+
+    /// What a segment of a stream says of itself, if it counts.
+    fn head(&self, stream: &Stream, head: &[u8]) -> Result<Head> {
+        Head::decode(head, stream, &self.sealing, &self.shelf.name())
     }
 
     async fn add(&self, stream: &Stream, after: &Frontier, lines: &[Bytes]) -> Result<Frontier> {
         if let Some(line) = lines.iter().find(|line| line.contains(&b'\n')) {
             return Err(Error::Invalid(format!("a line of {} bytes has a line feed in it", line.len())));
         }
+        segment::check_size(lines)?;
         let next = lines.iter().fold(*after, |frontier, line| frontier.after(line));
         // Nothing to write is a question, and what is remembered is no answer.
         let mut end = if lines.is_empty() { None } else { self.remembered(stream) };
@@ -134,7 +153,7 @@ impl<S: Shelf> Packed<S> {
         after: &Frontier,
         lines: &[Bytes],
     ) -> Result<(Segment, Vec<String>)> {
-        let key = self.key.as_ref();
+        let key = self.sealing.key();
         let head = Head { stream: stream.clone(), before: *before, after: *after }.encode(key)?;
         let (mut entries, mut names) = (Vec::with_capacity(lines.len()), Vec::new());
         for line in lines {
@@ -177,34 +196,56 @@ impl<S: Shelf> Packed<S> {
                 std::cmp::Ordering::Less => Err(corrupt(stream, format!("line {from} is missing"))),
             };
         };
-        let (head, _, all) = self.opened(stream, &held).await?;
-        if !(head.before.lines..head.after.lines).contains(&from) {
-            return Err(corrupt(stream, format!("line {from} is not where it should be")));
-        }
-        let skipped = usize::try_from(from - head.before.lines).unwrap_or(usize::MAX).min(all.len());
-        let before = all[..skipped].iter().fold(head.before, |frontier, line| frontier.after(line));
-        Ok(Page { before, lines: all[skipped..].to_vec(), after: head.after })
+        let (mut lines, mut room, mut ends) = (Vec::new(), PAGE, None::<(Frontier, Frontier)>);
+        self.walk(stream, held, |at, _, line| {
+            let cost = line.len() as u64 + PER_LINE;
+            // What is beyond the room is proved as well, and is the next page.
+            let is_next = ends.map_or(at.lines == from, |(_, end)| end == *at);
+            if is_next && (lines.is_empty() || cost <= room) {
+                room = room.saturating_sub(cost);
+                ends = Some((ends.map_or(*at, |(before, _)| before), at.after(line)));
+                lines.push(line.clone());
+            }
+        })
+        .await?;
+        let (before, after) = ends.ok_or_else(|| corrupt(stream, format!("line {from} is not where it should be")))?;
+        Ok(Page { before, lines, after })
     }
 
-    /// What a segment holds, proved by its digest.
-    async fn opened(&self, stream: &Stream, segment: &Segment) -> Result<(Head, Vec<Entry>, Vec<Bytes>)> {
-        let key = self.key.as_ref();
-        let head = Head::decode(&segment.head, stream, key)?;
-        let entries = segment::unpack(&segment.body, &segment.head, &head, key)?;
-        let mut lines = Vec::with_capacity(entries.len());
-        for entry in &entries {
-            lines.push(match entry {
+    /// Hands the lines of a segment to `take`, one after the other, each with what is before it. They are proved when this returns, and
+    /// no sooner.
+    async fn walk(
+        &self,
+        stream: &Stream,
+        segment: Segment,
+        mut take: impl FnMut(&Frontier, &Entry, &Bytes) + Send,
+    ) -> Result<Head> {
+        let Segment { head: bytes, body, .. } = segment;
+        let head = self.head(stream, &bytes)?;
+        let key = self.sealing.key().filter(|_| Head::is_sealed(&bytes));
+        let mut entries = Entries::open(body, &bytes, &head, key)?;
+        let mut at = head.before;
+        let too_long =
+            |at: &Frontier| corrupt(stream, format!("the lines from {} on are longer than they claim", at.lines));
+        while let Some(entry) = entries.next()? {
+            let room = head.after.bytes.saturating_sub(at.bytes);
+            let line = match &entry {
                 Entry::Line(line) => line.clone(),
-                Entry::Apart { name, len } => self.fetch(stream, name, *len, &segment.head).await?,
-            });
+                Entry::Apart { len, .. } if *len >= room => return Err(too_long(&at)),
+                Entry::Apart { name, len } => self.fetch(stream, name, *len, key).await?,
+            };
+            if line.len() as u64 >= room {
+                return Err(too_long(&at));
+            }
+            let next = at.after(&line);
+            take(&at, &entry, &line);
+            at = next;
         }
-        if lines.iter().fold(head.before, |frontier, line| frontier.after(line)) != head.after {
-            return Err(corrupt(
-                stream,
-                format!("the lines from {} on are not those that were written", head.before.lines),
-            ));
+        if at != head.after {
+            let from = head.before.lines;
+            return Err(corrupt(stream, format!("the lines from {from} on are not those that were written")));
         }
-        Ok((head, entries, lines))
+        Ok(head)
     }
 
     /// Merges small segments of a stream, so that reading it takes fewer requests. The work of one call is bounded; it may be
@@ -242,43 +283,39 @@ impl<S: Shelf> Packed<S> {
 
     /// One segment of the lines of several.
     async fn merge(&self, stream: &Stream, run: &Run) -> Result<Segment> {
-        let (mut all_lines, mut all_entries, mut ends) = (Vec::new(), Vec::new(), None::<(Frontier, Frontier)>);
+        let (mut all, mut ends) = (Vec::new(), None::<(Frontier, Frontier)>);
         for segment in &run.segments {
-            let (head, entries, lines) = self.opened(stream, segment).await?;
+            let head = self.walk(stream, segment.clone(), |_, entry, _| all.push(entry.clone())).await?;
             if let Some((_, end)) = ends.filter(|(_, end)| *end != head.before) {
                 return Err(corrupt(stream, format!("the lines from {} on do not follow those before", end.lines)));
             }
             ends = Some((ends.map_or(head.before, |(before, _)| before), head.after));
-            all_entries.extend(entries);
-            all_lines.extend(lines);
         }
         let (before, after) = ends.ok_or_else(|| corrupt(stream, "there is nothing to merge".to_owned()))?;
-        let sealed = run.segments.iter().filter(|segment| Head::is_sealed(&segment.head)).count();
-        let key = if sealed == 0 { None } else { self.key.as_ref() };
-        if sealed != 0 && sealed != run.segments.len() {
-            // What was kept apart unsealed has another name than what is kept sealed.
-            return self.segment(stream, &before, &after, &all_lines).await.map(|(segment, _)| segment);
+        let key = self.sealing.key();
+        if run.segments.iter().any(|segment| Head::is_sealed(&segment.head) != key.is_some()) {
+            // What was kept apart in plain has another name than what is kept sealed.
+            return Err(Error::Invalid(format!("{stream} is merged when all of it is sealed")));
         }
         let head = Head { stream: stream.clone(), before, after }.encode(key)?;
-        let body = segment::pack(&all_entries, &head, key)?;
+        let body = segment::pack(&all, &head, key)?;
         Ok(Segment { first: before.lines, end: after.lines, head, body })
     }
 
     /// Proves that a segment is whole and reaches from where to where another one does.
     async fn prove(&self, stream: &Stream, segment: &Segment, like: &[u8]) -> Result<()> {
-        let (head, ..) = self.opened(stream, segment).await?;
-        if head == Head::decode(like, stream, self.key.as_ref())? {
+        let head = self.walk(stream, segment.clone(), |_, _, _| {}).await?;
+        if head == self.head(stream, like)? {
             return Ok(());
         }
         Err(corrupt(stream, format!("the lines from {} on were merged into others", head.before.lines)))
     }
 
-    async fn fetch(&self, stream: &Stream, name: &[u8; 32], len: u64, head: &[u8]) -> Result<Bytes> {
+    async fn fetch(&self, stream: &Stream, name: &[u8; 32], len: u64, key: Option<&Key>) -> Result<Bytes> {
         let spelled = encode::hex(name);
         let bytes = again(self.patience, "kept", || self.shelf.kept(stream, &spelled)).await?;
         let bytes = bytes.ok_or_else(|| corrupt(stream, format!("its large line `{spelled}` is missing")))?;
-        let key = if Head::is_sealed(head) { self.key.as_ref() } else { None };
-        segment::unpack_apart(&bytes, name, len, key)
+        segment::unpack_apart(bytes, name, len, key)
     }
 }
 

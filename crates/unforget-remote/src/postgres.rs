@@ -31,7 +31,7 @@ use url::form_urlencoded;
 use crate::error::{Error, Result};
 use crate::packed::Packed;
 use crate::remote::Listing;
-use crate::segment;
+use crate::segment::{self, MAX_BODY};
 use crate::shelf::{Placed, Put, Segment, Shelf};
 use crate::stream::{Prefix, Stream};
 use connections::{Connections, Parameter};
@@ -197,7 +197,12 @@ impl Shelf for Postgres {
         let rows = self.database().await?.rows(&self.statements.holding, &asked, 0).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (first, end, head) = self.position(row, 0, stream)?;
-        Ok(Some(Segment { first, end, head, body: Bytes::from(self.value::<Vec<u8>>(row, 3)?) }))
+        let body = Bytes::from(self.value::<Vec<u8>>(row, 3)?);
+        if !segment::is_plausible(&head, &body) {
+            let reason = format!("the segment at line {first} has more bytes than its lines can take");
+            return Err(Error::Corrupt { what: stream.to_string(), reason });
+        }
+        Ok(Some(Segment { first, end, head, body }))
     }
 
     async fn list(&self, prefix: &Prefix, cursor: Option<&str>) -> Result<Listing> {
@@ -263,7 +268,12 @@ impl Shelf for Postgres {
         let tenant = stream.tenant();
         let named: [Parameter<'_>; 2] = [(&tenant, Type::TEXT), (&name, Type::TEXT)];
         let rows = self.database().await?.rows(&self.statements.kept, &named, 0).await?;
-        rows.first().map(|row| Ok(Bytes::from(self.value::<Vec<u8>>(row, 0)?))).transpose()
+        let Some(row) = rows.first() else { return Ok(None) };
+        let bytes = self.value::<Vec<u8>>(row, 0)?;
+        if bytes.len() as u64 > MAX_BODY {
+            return Err(self.damaged(&format!("the large line `{name}` has more than {MAX_BODY} bytes")));
+        }
+        Ok(Some(Bytes::from(bytes)))
     }
 }
 

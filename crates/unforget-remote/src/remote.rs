@@ -6,7 +6,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use unforget_core::frontier::Frontier;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::{Prefix, Stream};
 
 /// A future that can be sent to another thread.
@@ -73,4 +73,30 @@ pub struct Listing {
     pub streams: Vec<Stream>,
     /// Where to go on, if there may be more.
     pub next: Option<String>,
+}
+
+/// Hands all pages of a stream from a line on to `take`, and proves that each goes on from the one before.
+pub async fn each_page(
+    remote: &dyn Remote,
+    stream: &Stream,
+    from: u64,
+    mut take: impl AsyncFnMut(Page) -> Result<()>,
+) -> Result<Frontier> {
+    let mut at: Option<Frontier> = None;
+    // Every page has a line at least, and the stream ends where its last segment says.
+    loop {
+        let next = at.map_or(from, |at| at.lines);
+        let page = remote.read(stream, next).await?;
+        let before = at.or((from == 0).then(Frontier::default));
+        if before.is_some_and(|before| before != page.before) {
+            let reason = format!("the lines from {next} on do not go on from those before");
+            return Err(Error::Corrupt { what: stream.to_string(), reason });
+        }
+        let after = page.after;
+        if page.lines.is_empty() {
+            return Ok(after);
+        }
+        at = Some(after);
+        take(page).await?;
+    }
 }

@@ -24,7 +24,7 @@ use object_store::{
 };
 
 use crate::error::{Error, Result};
-use crate::objects::{Kind, Names, ObjectShelf, Objects, Part};
+use crate::objects::{Kind, Names, ObjectShelf, Objects, Part, too_large};
 use crate::packed::Packed;
 
 /// How long a connection may take to be made.
@@ -33,8 +33,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(30);
 /// How long a request may take with all that is sent and received.
 const REQUEST: Duration = Duration::from_secs(300);
-/// The largest object that is read. None that is written is near it.
-const MAX_OBJECT: u64 = 2 << 30;
 /// The most names that a store gives at once.
 const MAX_NAMES: usize = 1_000;
 /// The object that shows whether the store keeps its promise.
@@ -198,7 +196,7 @@ impl Bucket {
         let range = (part == Part::Start).then(|| GetRange::Bounded(0..part.limit()));
         let found = self.store.get_opts(&path, GetOptions { range, ..GetOptions::default() }).await?;
         let asked = found.range.end.saturating_sub(found.range.start);
-        if asked > MAX_OBJECT { Ok(None) } else { found.bytes().await.map(Some) }
+        if asked > part.limit() { Ok(None) } else { found.bytes().await.map(Some) }
     }
 }
 
@@ -219,10 +217,7 @@ impl Objects for Bucket {
     async fn read(&self, path: &str, part: Part) -> Result<Option<Bytes>> {
         match self.get(path, part).await {
             Ok(Some(bytes)) => Ok(Some(bytes)),
-            Ok(None) => {
-                let reason = format!("it has more than {MAX_OBJECT} bytes");
-                Err(Error::Corrupt { what: format!("the object `{path}` of {}", self.shown), reason })
-            }
+            Ok(None) => Err(too_large(&self.shown, path)),
             Err(error) if answer::is_missing(&error) => Ok(None),
             Err(error) => Err(answer::explained(&error, &self.shown)),
         }

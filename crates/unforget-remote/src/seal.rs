@@ -1,7 +1,14 @@
-//! Sealing: what leaves the machine is unreadable, and cannot be moved, swapped or cut without being noticed.
+//! Sealing: what leaves the machine is unreadable, and a piece cannot be changed, swapped or moved without being noticed.
 //!
 //! XChaCha20-Poly1305 with a random nonce for each piece; where a piece belongs (stream, position, length) is its associated
 //! data. A key has a name, so that the wrong one is told from damage, and neither is ever taken for "empty".
+//!
+//! [`Sealing`] decides which pieces count. With a key, only sealed ones do: the remote's own bytes are never asked whether a seal is
+//! needed, or its operator could answer "no" and forge a conversation. Pieces in plain are read by a migration alone.
+//!
+//! A seal proves a piece and not a whole: an operator who removes the last pieces of a stream leaves a shorter one in which every
+//! seal is good. The watermarks of this machine (`sync::bookmark`) and the head that writers leave at the remote (`sync::head`) show
+//! that; docs/remote.md says when they do and when they cannot.
 
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -92,6 +99,34 @@ impl Key {
         let (nonce, sealed) = sealed.split_at_checked(NONCE)?;
         let nonce: [u8; NONCE] = nonce.try_into().ok()?;
         self.cipher.decrypt(&XNonce::from(nonce), Payload { msg: sealed, aad: belongs }).ok()
+    }
+}
+
+/// How a writer leaves lines at a remote, and which ones count for a reader.
+#[derive(Debug, Clone, Default)]
+pub enum Sealing {
+    /// There is no key: lines are written in plain, and sealed ones cannot be read.
+    #[default]
+    Plain,
+    /// Lines are sealed, and a reader refuses what is not.
+    Sealed(Key),
+    /// Lines are sealed, and a reader also takes what lies there in plain. For a migration, after a person has seen it.
+    Migrating(Key),
+}
+
+impl Sealing {
+    /// The key, if there is one.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Plain => None,
+            Self::Sealed(key) | Self::Migrating(key) => Some(key),
+        }
+    }
+}
+
+impl From<Option<Key>> for Sealing {
+    fn from(key: Option<Key>) -> Self {
+        key.map_or(Self::Plain, Self::Sealed)
     }
 }
 

@@ -11,8 +11,11 @@
 //! ```
 //! All numbers are little endian. Nothing that is read is believed: names and positions must be those that were asked for, and the lines
 //! must add up to the digest.
+//!
+//! Sizes are not believed either. A head that claims more than a writer may send is refused before its body is looked at, and a body is
+//! [unpacked](Entries) entry by entry, with a bounded window: a few bytes that stand for gigabytes cost one line of memory.
 
-use std::io::Read as _;
+use std::io::{BufReader, Cursor, Read};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use sha2::{Digest as _, Sha256};
@@ -20,7 +23,7 @@ use unforget_core::encode;
 use unforget_core::frontier::Frontier;
 
 use crate::error::{Error, Result};
-use crate::seal::{KEY_ID, Key, NONCE};
+use crate::seal::{KEY_ID, Key, NONCE, Sealing};
 use crate::stream::{MAX_PART, Stream};
 
 const MAGIC: &[u8; 4] = b"ufr1";
@@ -33,8 +36,20 @@ const LEVEL: i32 = 3;
 const ENTRY: u64 = 64;
 /// The longest head.
 pub(crate) const MAX_HEAD: usize = 4 + 1 + 4 * (2 + MAX_PART) + 32 + KEY_ID + NONCE + 64 + TAG;
-/// The largest segment that is unpacked.
-const MAX_SEGMENT: u64 = 4 << 30;
+/// The longest line that goes to a remote or comes from one.
+pub(crate) const MAX_SENT_LINE: u64 = 24 << 20;
+/// The most bytes that the lines of one segment have, those included that are kept apart.
+pub(crate) const MAX_LINES: u64 = 64 << 20;
+/// The most lines of one segment: proving each costs a digest.
+const MAX_COUNT: u64 = 1 << 20;
+/// The most bytes of the entries of a body, unpacked: a longest line and what it takes beside.
+const MAX_ENTRIES: u64 = MAX_SENT_LINE + (1 << 20);
+/// The most bytes of a body, or of a line that is kept apart, as it is stored.
+pub(crate) const MAX_BODY: u64 = MAX_ENTRIES + (1 << 20);
+/// The largest window that a body may ask its reader to remember, as a power of two; a writer's are 2 MiB.
+const WINDOW_LOG: u32 = 23;
+/// How much is unpacked at once.
+const UNPACKED: usize = 64 << 10;
 
 /// What a segment says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +60,7 @@ pub(crate) struct Head {
 }
 
 /// A line of a segment.
+#[derive(Debug, Clone)]
 pub(crate) enum Entry {
     Line(Bytes),
     /// It is kept apart, under this name.
@@ -120,8 +136,8 @@ impl Head {
         Ok(head.freeze())
     }
 
-    /// Reads a head that must be of this stream.
-    pub(crate) fn decode(bytes: &[u8], stream: &Stream, key: Option<&Key>) -> Result<Self> {
+    /// Reads a head that must be of this stream, as it was found at a place.
+    pub(crate) fn decode(bytes: &[u8], stream: &Stream, sealing: &Sealing, place: &str) -> Result<Self> {
         let corrupt = |reason: &str| Error::Corrupt { what: stream.to_string(), reason: reason.to_owned() };
         if stream_of(bytes).as_ref() != Some(stream) {
             return Err(corrupt("a segment does not say that it belongs there"));
@@ -133,12 +149,16 @@ impl Head {
         for place in [&mut before.lines, &mut before.bytes, &mut after.lines, &mut after.bytes] {
             *place = number()?;
         }
-        let is_sealed = bytes.get(MAGIC.len()).is_some_and(|flags| flags & SEALED != 0);
+        let is_sealed = Self::is_sealed(bytes);
+        if !is_sealed && matches!(sealing, Sealing::Sealed(_)) {
+            let (what, place) = (stream.to_string(), place.to_owned());
+            return Err(Error::NotSealed { what, line: before.lines, place });
+        }
         let opened;
         let digests = if is_sealed {
             let (id, sealed) = rest.split_at_checked(KEY_ID).ok_or_else(|| corrupt("a segment's head is cut off"))?;
             let wrong = |has_key| Error::WrongKey { what: stream.to_string(), has_key };
-            let key = key.ok_or_else(|| wrong(false))?;
+            let key = sealing.key().ok_or_else(|| wrong(false))?;
             if key.id() != id {
                 return Err(wrong(true));
             }
@@ -151,8 +171,14 @@ impl Head {
         let (first, second) = digests.split_at_checked(32).ok_or_else(|| corrupt("a segment's head is cut off"))?;
         before.digest = first.try_into().map_err(|_| corrupt("a segment's head is cut off"))?;
         after.digest = second.try_into().map_err(|_| corrupt("a segment's head has another length"))?;
-        if after.lines < before.lines || after.bytes < before.bytes {
+        let (lines, bytes) = (after.lines.checked_sub(before.lines), after.bytes.checked_sub(before.bytes));
+        let (Some(lines), Some(bytes)) = (lines, bytes) else {
             return Err(corrupt("a segment ends before it begins"));
+        };
+        // Each line has a byte at least: its line feed.
+        if bytes > MAX_LINES || lines > bytes || lines > MAX_COUNT {
+            let reason = format!("a segment claims {lines} lines of {bytes} bytes, more than any has");
+            return Err(corrupt(&reason));
         }
         Ok(Self { stream: stream.clone(), before, after })
     }
@@ -180,40 +206,110 @@ pub(crate) fn pack(entries: &[Entry], head: &[u8], key: Option<&Key>) -> Result<
             }
         }
     }
+    if plain.len() as u64 > MAX_ENTRIES {
+        let len = plain.len();
+        return Err(Error::Invalid(format!("{len} bytes are too many for one segment: {MAX_ENTRIES} at the most")));
+    }
     shut(&plain, head, key)
 }
 
-/// Unpacks a body. What is kept apart is still to be fetched.
-pub(crate) fn unpack(body: &[u8], head: &[u8], said: &Head, key: Option<&Key>) -> Result<Vec<Entry>> {
-    let corrupt = |reason: &str| Error::Corrupt { what: said.stream.to_string(), reason: reason.to_owned() };
-    let key = if Head::is_sealed(head) { key } else { None };
-    let count = said.after.lines - said.before.lines;
-    let room = (said.after.bytes - said.before.bytes).saturating_add(count.saturating_mul(ENTRY));
-    let plain = Bytes::from(reopen(body, head, key, room).map_err(|reason| corrupt(&reason))?);
-    let (mut entries, mut rest) = (Vec::new(), plain);
-    let cut = || corrupt("a segment's lines are cut off");
-    while rest.has_remaining() {
-        let entry = match rest.get_u8() {
-            0 => {
-                let len = usize::try_from(varint(&mut rest).ok_or_else(cut)?).map_err(|_| cut())?;
-                if len > rest.remaining() {
-                    return Err(cut());
-                }
-                Entry::Line(rest.split_to(len))
+/// Whether a body has no more bytes than the lines that its head claims can take.
+pub(crate) fn is_plausible(head: &[u8], body: &[u8]) -> bool {
+    let claimed = lines_of(head).zip(bytes_of(head));
+    let room = claimed.and_then(|((first, end), bytes)| Some(room(end.checked_sub(first)?, bytes)));
+    // What does not compress becomes a little longer, and a seal adds a nonce and a tag.
+    room.is_some_and(|room| body.len() as u64 <= room + room / 128 + 4096)
+}
+
+/// How many bytes the entries of so many lines take, at the most.
+fn room(lines: u64, bytes: u64) -> u64 {
+    bytes.saturating_add(lines.saturating_mul(ENTRY)).min(MAX_ENTRIES)
+}
+
+/// The entries of a body, unpacked one at a time. What is kept apart is still to be fetched.
+pub(crate) struct Entries {
+    stream: Stream,
+    unpacked: BufReader<std::io::Take<zstd::Decoder<'static, Cursor<Vec<u8>>>>>,
+    /// How many more entries there must be.
+    left: u64,
+}
+
+impl Entries {
+    /// Opens a body that belongs to a head.
+    pub(crate) fn open(body: Bytes, head: &[u8], said: &Head, key: Option<&Key>) -> Result<Self> {
+        let stream = said.stream.clone();
+        let corrupt = |reason: String| Error::Corrupt { what: stream.to_string(), reason };
+        let key = key.filter(|_| Head::is_sealed(head));
+        let left = said.after.lines - said.before.lines;
+        let room = room(left, said.after.bytes - said.before.bytes);
+        // One byte more than there may be shows that there are more.
+        let unpacked = decoder(body, head, key).map_err(corrupt)?.take(room + 1);
+        Ok(Self { stream, unpacked: BufReader::with_capacity(UNPACKED, unpacked), left })
+    }
+
+    /// The next entry; none behind the last one.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        let entry = self.read();
+        entry.map_err(|reason| Error::Corrupt { what: self.stream.to_string(), reason })
+    }
+
+    fn read(&mut self) -> Result<Option<Entry>, String> {
+        let mut kind = [0];
+        let is_end = self.unpacked.read(&mut kind).map_err(|error| error.to_string())? == 0;
+        match (is_end, self.left) {
+            (true, 0) => return Ok(None),
+            (true, _) | (false, 0) => return Err("a segment has another number of lines than it says".to_owned()),
+            (false, _) => self.left -= 1,
+        }
+        match kind {
+            [0] => {
+                let len = self.varint()?;
+                self.line(len).map(|line| Some(Entry::Line(line)))
             }
-            1 if rest.remaining() >= 32 => {
+            [1] => {
                 let mut name = [0; 32];
-                rest.copy_to_slice(&mut name);
-                Entry::Apart { name, len: varint(&mut rest).ok_or_else(cut)? }
+                self.unpacked.read_exact(&mut name).map_err(cut_off)?;
+                Ok(Some(Entry::Apart { name, len: self.varint()? }))
             }
-            _ => return Err(corrupt("a segment has an entry of a kind that is not known here")),
-        };
-        entries.push(entry);
+            _ => Err("a segment has an entry of a kind that is not known here".to_owned()),
+        }
     }
-    if entries.len() as u64 != count {
-        return Err(corrupt("a segment has another number of lines than it says"));
+
+    fn line(&mut self, len: u64) -> Result<Bytes, String> {
+        let line = exactly(&mut self.unpacked, len)?;
+        line.ok_or_else(|| "a segment's lines are cut off, or longer than it says".to_owned())
     }
-    Ok(entries)
+
+    fn varint(&mut self) -> Result<u64, String> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let mut byte = [0];
+            self.unpacked.read_exact(&mut byte).map_err(cut_off)?;
+            let part = u64::from(byte[0] & 0x7f);
+            let shifted = part.checked_shl(shift).filter(|shifted| shifted >> shift == part);
+            number |= shifted.ok_or("a segment has a number that is too large")?;
+            if byte[0] & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err("a segment has a number that is too large".to_owned())
+    }
+}
+
+fn cut_off(error: std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "a segment's lines are cut off".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// So many bytes; none if there are fewer, or more than a line may have.
+fn exactly(unpacked: &mut impl Read, len: u64) -> Result<Option<Bytes>, String> {
+    let Some(room) = usize::try_from(len).ok().filter(|_| len <= MAX_SENT_LINE) else { return Ok(None) };
+    // Memory that nothing is written to is none: a length alone costs nothing.
+    let mut bytes = Vec::with_capacity(room);
+    unpacked.take(len).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok((bytes.len() == room).then(|| bytes.into()))
 }
 
 /// The name of a line that is kept apart.
@@ -228,13 +324,33 @@ pub(crate) fn pack_apart(line: &[u8], name: &[u8; 32], key: Option<&Key>) -> Res
 }
 
 /// Unpacks a line that is kept apart and proves that it is the one.
-pub(crate) fn unpack_apart(bytes: &[u8], name: &[u8; 32], len: u64, key: Option<&Key>) -> Result<Bytes> {
+pub(crate) fn unpack_apart(bytes: Bytes, name: &[u8; 32], len: u64, key: Option<&Key>) -> Result<Bytes> {
     let corrupt = |reason: String| Error::Corrupt { what: format!("the line `{}`", encode::hex(name)), reason };
-    let line = reopen(bytes, name, key, len).map_err(corrupt)?;
-    if line.len() as u64 != len || name_of(&line, key) != *name {
-        return Err(corrupt("it is not the one that was kept".to_owned()));
+    let mut unpacked = decoder(bytes, name, key).map_err(corrupt)?;
+    let line = exactly(&mut unpacked, len).map_err(corrupt)?;
+    let is_end = unpacked.read(&mut [0]).map_err(|error| corrupt(error.to_string()))? == 0;
+    match line.filter(|line| is_end && name_of(line, key) == *name) {
+        Some(line) => Ok(line),
+        None => Err(corrupt("it is not the one that was kept".to_owned())),
     }
-    Ok(line.into())
+}
+
+/// Refuses lines that are more than a segment may have.
+pub(crate) fn check_size(lines: &[Bytes]) -> Result<()> {
+    if let Some(line) = lines.iter().find(|line| line.len() as u64 > MAX_SENT_LINE) {
+        let len = line.len();
+        return Err(Error::Invalid(format!(
+            "a line of {len} bytes is too long to be sent: {MAX_SENT_LINE} at the most"
+        )));
+    }
+    let bytes: u64 = lines.iter().map(|line| line.len() as u64 + 1).sum();
+    if bytes > MAX_LINES || lines.len() as u64 > MAX_COUNT {
+        let count = lines.len();
+        return Err(Error::Invalid(format!(
+            "{count} lines of {bytes} bytes are too many to be sent at once: {MAX_LINES} at the most"
+        )));
+    }
+    Ok(())
 }
 
 fn shut(plain: &[u8], belongs: &[u8], key: Option<&Key>) -> Result<Bytes> {
@@ -246,21 +362,15 @@ fn shut(plain: &[u8], belongs: &[u8], key: Option<&Key>) -> Result<Bytes> {
     }
 }
 
-fn reopen(bytes: &[u8], belongs: &[u8], key: Option<&Key>, room: u64) -> Result<Vec<u8>, String> {
-    let opened = match key {
-        None => None,
-        Some(key) => Some(key.open(bytes, belongs).ok_or("its seal is broken")?),
+fn decoder(bytes: Bytes, belongs: &[u8], key: Option<&Key>) -> Result<zstd::Decoder<'static, Cursor<Vec<u8>>>, String> {
+    let packed = match key {
+        // Bytes that nobody else holds are not copied.
+        None => Vec::from(bytes),
+        Some(key) => key.open(&bytes, belongs).ok_or("its seal is broken")?,
     };
-    let packed = opened.as_deref().unwrap_or(bytes);
-    let room = room.min(MAX_SEGMENT);
-    let mut plain = Vec::new();
-    let decoder = zstd::Decoder::with_buffer(packed).map_err(|error| error.to_string())?;
-    // One byte more than there may be shows that there are more.
-    decoder.take(room + 1).read_to_end(&mut plain).map_err(|error| error.to_string())?;
-    if plain.len() as u64 > room {
-        return Err("it is longer than it says".to_owned());
-    }
-    Ok(plain)
+    let mut decoder = zstd::Decoder::with_buffer(Cursor::new(packed)).map_err(|error| error.to_string())?;
+    decoder.window_log_max(WINDOW_LOG).map_err(|error| error.to_string())?;
+    Ok(decoder)
 }
 
 fn put_varint(out: &mut Vec<u8>, mut number: u64) {
@@ -269,17 +379,4 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
         number >>= 7;
     }
     out.push(number as u8);
-}
-
-fn varint(rest: &mut Bytes) -> Option<u64> {
-    let mut number = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let byte = rest.try_get_u8().ok()?;
-        let part = u64::from(byte & 0x7f);
-        number |= part.checked_shl(shift).filter(|shifted| shifted >> shift == part)?;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }

@@ -9,7 +9,8 @@
 //! its place) is behind [`Local`]; a transcript of another program is a [`Plain`] file.
 //!
 //! What a remote has confirmed is remembered beside the sessions ([`Bookmarks`]), so that a turn costs what the turn is long. A bookmark
-//! proves itself against the file and is never believed over the remote. That there is something to send is remembered, too ([`Outbox`]).
+//! proves itself against the file, and lines of the remote are never believed less for it; but a remote that has lost what it confirmed is
+//! [an error](head). That there is something to send is remembered, too ([`Outbox`]).
 //!
 //! Files are read and written where the call is made, a batch at a time: whoever must not wait for a disk calls from a task of its own.
 
@@ -21,6 +22,7 @@ use crate::stream::Stream;
 
 mod bookmark;
 mod compare;
+pub mod head;
 mod local;
 mod outbox;
 mod part;
@@ -32,6 +34,7 @@ mod resolve;
 mod sides;
 mod tail;
 
+pub(crate) use bookmark::digest;
 pub use bookmark::{Bookmark, Bookmarks};
 pub use local::{Aside, Local, Native, Plain};
 pub use outbox::{Flushed, Found, Lag, Outbox, Waiting, flush, lag};

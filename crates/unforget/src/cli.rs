@@ -17,7 +17,7 @@ mod token;
 
 pub(crate) use claude::{Claude, ClaudeCommand, ClaudeDoctor, Elsewhere, Program, Restore, Run, Save, Watch};
 pub(crate) use keep::{By, Expire, Gc, Label, Pin, Usage};
-pub(crate) use remote::{Copy, Pull, Push, Remote, RemoteCommand, Streams, Sync, There};
+pub(crate) use remote::{Copy, Migrate, Pull, Push, Remote, RemoteCommand, Streams, Sync, There};
 pub(crate) use serve::Serve;
 pub(crate) use store::{Acknowledged, Store};
 pub(crate) use token::{Token, TokenAdd, TokenCommand, TokenRm};

@@ -90,6 +90,11 @@ impl Failure {
         &self.message
     }
 
+    /// What to do about it.
+    pub(crate) fn hints(&self) -> impl Iterator<Item = &str> {
+        self.hints.iter().map(String::as_str)
+    }
+
     /// Whether a conversation cannot go on after this: its log failed, or nobody reads any more.
     pub(crate) fn is_fatal(&self) -> bool {
         self.fatal || self.quiet
@@ -196,6 +201,12 @@ impl From<unforget_remote::Error> for Failure {
             There::Unavailable { .. } => with(FAILED).hint("nothing was lost; try again when it can be reached"),
             There::Corrupt { .. } => with(DAMAGED).hint("nothing of it was taken; `unforget remote verify` checks all that is there"),
             There::WrongKey { .. } => with(FAILED).hint("`--encrypt` takes the key beside the configuration (`remote.key`), `--key-file FILE` or the setting `remote_key` another one; nothing was sent"),
+            There::NotSealed { .. } => with(DAMAGED)
+                .hint("whoever can write there may have forged it; if it was sent before there was a key, `unforget remote migrate` shows it and seals it"),
+            There::Rewound { witness, .. } => with(DAMAGED).hint(match witness {
+                unforget_remote::Witness::Local => "what is here is whole; `unforget push REF --again` sends the remote what it lost, `unforget pull REF --accept-loss` takes what is left",
+                unforget_remote::Witness::Remote => "a machine that has the session sends it again (`unforget push REF --again`); `unforget pull REF --accept-loss` takes what is left",
+            }),
             There::Invalid(_) => with(USAGE),
             _ => with(FAILED),
         }

@@ -108,6 +108,10 @@ impl Object {
 pub(super) fn segment_at(stream: &Stream, first: u64, head: Bytes, body: Bytes) -> Result<Segment> {
     let end = segment::lines_of(&head).filter(|(from, to)| *from == first && from < to).map(|(_, to)| to);
     let end = end.ok_or_else(|| damaged(stream, first))?;
+    if !segment::is_plausible(&head, &body) {
+        let reason = format!("the segment at line {first} has more bytes than its lines can take");
+        return Err(Error::Corrupt { what: stream.to_string(), reason });
+    }
     Ok(Segment { first, end, head, body })
 }
 

@@ -294,11 +294,8 @@ async fn r09_a_machine_that_slept_through_merging_is_refused() {
 async fn sealed_lines_are_merged_sealed() {
     let place = Counted::new();
     let client = |key: Option<[u8; 32]>| place.remote().sealed(key.map(|key| Key::new(&key)));
-    // Some plain, some sealed, some large.
-    let (at, mut lines) = turns(&client(None), &stream(), 0..10, Frontier::default()).await;
+    let (at, mut lines) = turns(&client(Some([1; 32])), &stream(), 0..11, Frontier::default()).await;
     let large = Bytes::from("large ".repeat(20_000));
-    let at = client(None).append(&stream(), &at, std::slice::from_ref(&large)).await.unwrap();
-    lines.push(large.clone());
     let at = client(Some([1; 32])).append(&stream(), &at, std::slice::from_ref(&large)).await.unwrap();
     lines.push(large);
     lines.extend(turns(&client(Some([1; 32])), &stream(), 12..70, at).await.1);

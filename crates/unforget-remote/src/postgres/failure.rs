@@ -9,7 +9,7 @@ use std::error::Error as _;
 
 use tokio_postgres::error::SqlState;
 
-use crate::error::Error;
+use crate::error::{Error, printable};
 
 /// A question that got no answer.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Failure {
     pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
         let place = place.to_owned();
         let Some(said) = error.as_db_error() else {
-            let reason = with_causes(error);
+            let reason = printable(&with_causes(error));
             // The library does not say which kind an error is but in words.
             let is_refused = ["error performing TLS handshake", "authentication error", "invalid configuration"]
                 .iter()
@@ -41,7 +41,7 @@ impl Failure {
             return Self { error, code: None };
         };
         let code = said.code().clone();
-        let reason = format!("{} ({})", said.message(), code.code());
+        let reason = format!("{} ({})", printable(said.message()), printable(code.code()));
         let error = match sort(code.code()) {
             Sort::Passing => Error::Unavailable { place, reason, wait: None },
             Sort::Refused => Error::Denied { place, reason },

@@ -8,6 +8,7 @@ use tokio_postgres::types::Type;
 
 use crate::error::{Error, Result};
 use crate::postgres::connections::Connections;
+use crate::segment::{MAX_BODY, MAX_HEAD};
 
 /// The version of the tables that this program makes and understands.
 const VERSION: i64 = 1;
@@ -85,6 +86,10 @@ impl Statements {
     /// The statements for a schema, whose name is known to be harmless.
     pub(super) fn new(schema: &str) -> Self {
         let in_schema = |text: &str| text.replace("{schema}", &format!("\"{schema}\""));
+        // The server cuts off what is longer than anything that this program writes.
+        const TOO_MANY: u64 = MAX_BODY + 1;
+        const HEAD: &str = "substring(head FROM 1 FOR 4096)";
+        const _: () = assert!(MAX_HEAD < 4096);
         const OF: &str = "tenant = $1 AND place = $2 AND session = $3 AND side = $4";
         const CLAIM: &str = "claimed AS (\
              INSERT INTO {schema}.kept_for (tenant, name, life) \
@@ -94,11 +99,11 @@ impl Statements {
         Self {
             schema: schema.to_owned(),
             last: in_schema(&format!(
-                "SELECT life, first_line, end_line, head FROM {{schema}}.segments \
+                "SELECT life, first_line, end_line, {HEAD} FROM {{schema}}.segments \
                  WHERE life = (SELECT life FROM {{schema}}.streams WHERE {OF}) ORDER BY first_line DESC LIMIT 1"
             )),
             holding: in_schema(&format!(
-                "SELECT first_line, end_line, head, body FROM (\
+                "SELECT first_line, end_line, {HEAD}, substring(body FROM 1 FOR {TOO_MANY}) FROM (\
                  SELECT first_line, end_line, head, body FROM {{schema}}.segments \
                  WHERE life = (SELECT life FROM {{schema}}.streams WHERE {OF}) AND first_line <= $5 \
                  ORDER BY first_line DESC LIMIT 1) AS nearest WHERE end_line > $5"
@@ -139,7 +144,9 @@ impl Statements {
                  SELECT $1, $5, living.life FROM living ON CONFLICT DO NOTHING) \
                  SELECT life FROM living"
             )),
-            kept: in_schema("SELECT bytes FROM {schema}.kept WHERE tenant = $1 AND name = $2"),
+            kept: in_schema(&format!(
+                "SELECT substring(bytes FROM 1 FOR {TOO_MANY}) FROM {{schema}}.kept WHERE tenant = $1 AND name = $2"
+            )),
             lock: in_schema(&format!("SELECT life FROM {{schema}}.streams WHERE {OF} FOR UPDATE")),
             remove_segments: in_schema("DELETE FROM {schema}.segments WHERE life = $1"),
             remove_claims: in_schema("DELETE FROM {schema}.kept_for WHERE life = $1 RETURNING name"),

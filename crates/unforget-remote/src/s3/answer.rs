@@ -7,7 +7,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, printable};
 
 /// How long a store wants to be left alone that says it is asked too often.
 const SLOW_DOWN: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ impl Said {
 /// An answer that is no success, by what can be done about it.
 pub(super) fn explained(error: &object_store::Error, place: &str) -> Error {
     let said = Said::of(error);
-    let reason = said.reason();
+    let reason = printable(&said.reason());
     let place = place.to_owned();
     let hinted = |hint: &str| format!("{reason}; {hint}");
     let unavailable = |wait| Error::Unavailable { place: place.clone(), reason: reason.clone(), wait };

@@ -9,15 +9,17 @@
 //! leads from the digest `before` to the digest of the whole; anything else costs one full read. It is replaced atomically but not
 //! synced: after a power cut it may be old or unreadable, and neither can do harm, because the remote compares positions itself.
 //!
-//! It guards against a cost that grows with the session, and must not be needed for anything else.
+//! It guards against a cost that grows with the session. It is also this machine's witness of what the remote had: see [`head`](super::head).
+//! `"gone":true` says that the session was deleted at the remote from here, so its absence is no loss.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use unforget_core::frontier::Frontier;
-use unforget_core::layout::AgentDir;
-use unforget_core::medium::{Medium, parent, read_small, replace_atomic};
+use unforget_core::layout::{self, AgentDir};
+use unforget_core::medium::{FileKind, Medium, parent, read_small, replace_atomic};
 use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
 use unforget_core::{encode, json};
@@ -45,9 +47,16 @@ pub struct Bookmark {
     before: [u8; 32],
     /// Device and inode of the file.
     file: (u64, u64),
+    /// Whether this machine deleted the session at the remote.
+    is_gone: bool,
 }
 
 impl Bookmark {
+    /// Whether this machine deleted the session at the remote.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
     /// The beginning of a file.
     pub(super) fn start(file: (u64, u64)) -> Self {
         Self { file, ..Self::default() }
@@ -119,8 +128,9 @@ impl Bookmark {
 
     fn encode(&self) -> String {
         let Frontier { lines, bytes, .. } = self.end;
+        let gone = if self.is_gone { ",\"gone\":true" } else { "" };
         let text = format!(
-            "{{\"v\":1,\"lines\":{lines},\"bytes\":{bytes},\"digest\":\"{}\",\"last\":{},\"before\":\"{}\",\"file\":[{},{}]",
+            "{{\"v\":1,\"lines\":{lines},\"bytes\":{bytes},\"digest\":\"{}\",\"last\":{},\"before\":\"{}\",\"file\":[{},{}]{gone}",
             self.end.hex(),
             self.last,
             encode::hex(&self.before),
@@ -147,6 +157,7 @@ impl Bookmark {
             last: number("last")?,
             before: digest("before")?,
             file: (json::number(device)?, json::number(inode)?),
+            is_gone: json::member(&members, "gone") == Some("true"),
         })
     }
 }
@@ -181,7 +192,41 @@ impl Bookmarks {
 
     /// Remembers what the remote confirmed; if that cannot be done, the next call reads more.
     pub(super) fn put(&self, local: &dyn Local, bookmark: &Bookmark) {
-        let path = local.dir().bookmark(&self.remote, local.id());
+        self.write(local.dir(), local.id(), &Bookmark { is_gone: false, ..*bookmark });
+    }
+
+    /// Remembers that this machine deleted a session at the remote.
+    pub fn mark_gone(&self, dir: &AgentDir, id: &SessionId) {
+        if let Some(bookmark) = self.get(dir, id) {
+            self.write(dir, id, &Bookmark { is_gone: true, ..bookmark });
+        }
+    }
+
+    /// The sessions that the remote has confirmed something of.
+    pub fn known(&self) -> Result<Vec<(AgentDir, SessionId)>> {
+        let top = Path::new(layout::REMOTES).join(encode::file_name(&self.remote));
+        let mut known = Vec::new();
+        for (dir, kind) in self.names(&top)? {
+            // What is known of companion files is in directories that no agent has.
+            let dir = Some(AgentDir::found(&dir)).filter(|_| kind == FileKind::Directory);
+            let Some(dir) = dir.filter(|dir| dir.agent().is_some_and(|agent| !agent.contains('/'))) else { continue };
+            for (name, _) in self.names(&top.join(dir.as_str()))? {
+                known.extend(name.strip_suffix(".json").and_then(SessionId::parse).map(|id| (dir.clone(), id)));
+            }
+        }
+        Ok(known)
+    }
+
+    fn names(&self, dir: &Path) -> Result<Vec<(String, FileKind)>> {
+        match self.medium.list(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed
+                .map_err(|source| unforget_core::Error::Io { action: "list", path: dir.to_path_buf(), source }.into()),
+        }
+    }
+
+    fn write(&self, dir: &AgentDir, id: &SessionId, bookmark: &Bookmark) {
+        let path = dir.bookmark(&self.remote, id);
         let text = bookmark.encode();
         let replaced = match replace_atomic(self.medium.as_ref(), &path, text.as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self
@@ -213,7 +258,8 @@ fn check(text: &str) -> String {
     digits
 }
 
-fn digest(hex: &str) -> Option<[u8; 32]> {
+/// The digest that hexadecimal digits stand for.
+pub(crate) fn digest(hex: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if hex.len() != 64 || !hex.is_ascii() {
         return None;

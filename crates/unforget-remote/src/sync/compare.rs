@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::remote::Page;
 use crate::stream::Stream;
 use crate::sync::bookmark::Bookmark;
+use crate::sync::head::{Witnesses, rewound};
 use crate::sync::local::{self, missing};
 use crate::sync::{Link, Plan, Side, plan};
 
@@ -50,9 +51,21 @@ pub(super) async fn compare(link: &Link<'_>, found: Frontier) -> Result<Standing
 
 /// The error that tells where both sides begin to differ.
 pub(super) async fn diverged(link: &Link<'_>, standing: &Standing) -> Error {
-    match common(link).await {
+    match still_has(link).await.and(common(link).await) {
         Ok(common) => Error::Diverged { at: common.lines, local: standing.here.end, remote: standing.there },
         Err(error) => error,
+    }
+}
+
+/// Refuses a remote that has other lines than this machine saw there: then it is not this side that went on differently.
+async fn still_has(link: &Link<'_>) -> Result<()> {
+    let local = Witnesses::local(link.bookmarks, link.local);
+    let Some(seen) = local.seen() else { return Ok(()) };
+    match link.remote.read(link.stream, seen.1.lines).await {
+        Ok(page) if page.before == seen.1 => Ok(()),
+        Ok(page) => Err(rewound(link.stream, seen, &page.before)),
+        Err(Error::Conflict { found }) => Err(rewound(link.stream, seen, &found)),
+        Err(error) => Err(error),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use unforget_core::blob::BlobRef;
 use unforget_core::encode;
 use unforget_core::layout::AgentDir;
-use unforget_core::medium::{Medium, parent};
+use unforget_core::medium::{Medium, Replacement, parent};
 use unforget_core::reader::LogReader;
 use unforget_core::replica::{self, Intake};
 use unforget_core::stamp::SessionId;
@@ -35,8 +35,8 @@ pub trait Local: Debug + Send + Sync {
     fn payloads(&self, line: &[u8]) -> Vec<BlobRef>;
     /// A payload, if it is here and whole.
     fn payload(&self, sha256: &str) -> Result<Option<Vec<u8>>>;
-    /// Keeps a payload, durably.
-    fn keep(&self, payload: &[u8]) -> Result<()>;
+    /// Begins to keep a payload that comes piece by piece; none where payloads are not kept.
+    fn begin_payload(&self, sha256: &str) -> Result<Option<Replacement>>;
     /// Opens the transcript to add lines that were said elsewhere.
     fn intake(&self) -> Result<Intake>;
     /// Refuses a fetched file that is not this session.
@@ -102,8 +102,8 @@ impl Local for Native {
         }
     }
 
-    fn keep(&self, payload: &[u8]) -> Result<()> {
-        self.store.blobs().put(payload).map(drop)
+    fn begin_payload(&self, sha256: &str) -> Result<Option<Replacement>> {
+        self.store.blobs().begin(sha256).map(Some)
     }
 
     fn intake(&self) -> Result<Intake> {
@@ -175,8 +175,8 @@ impl Local for Aside {
         self.session.payload(sha256)
     }
 
-    fn keep(&self, payload: &[u8]) -> Result<()> {
-        self.session.keep(payload)
+    fn begin_payload(&self, sha256: &str) -> Result<Option<Replacement>> {
+        self.session.begin_payload(sha256)
     }
 
     fn intake(&self) -> Result<Intake> {
@@ -248,8 +248,8 @@ impl Local for Plain {
         Ok(None)
     }
 
-    fn keep(&self, _: &[u8]) -> Result<()> {
-        Ok(())
+    fn begin_payload(&self, _: &str) -> Result<Option<Replacement>> {
+        Ok(None)
     }
 
     fn intake(&self) -> Result<Intake> {

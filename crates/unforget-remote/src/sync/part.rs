@@ -16,7 +16,11 @@ use unforget_core::reader::LogReader;
 use crate::error::{Error, Result};
 use crate::sync::bookmark::Bookmark;
 use crate::sync::compare::proved;
+use crate::sync::head;
 use crate::sync::{Link, Local, Progress, Watch, payload};
+
+/// How many bytes are written at once, unless a line has more.
+const WRITTEN: usize = 1 << 20;
 
 /// A file with everything that the remote had when it was asked.
 pub(super) struct Part {
@@ -35,7 +39,7 @@ pub(super) struct Part {
 impl Part {
     /// Fetches everything that the remote has.
     pub(super) async fn fetch(link: &Link<'_>, watch: Watch<'_>) -> Result<Self> {
-        let there = link.remote.frontier(link.stream).await?;
+        let (there, witnesses) = head::frontier(link).await?;
         let mut part = Self::open(link.local)?;
         let path = link.local.part();
         let start = Bookmark::start(part.end.file());
@@ -57,19 +61,26 @@ impl Part {
                 continue;
             }
             proved(link.stream, &part.end.end, &page)?;
+            witnesses.check_page(link.stream, &page)?;
             if page.lines.is_empty() {
                 break;
             }
             part.missing.extend(payload::fetch(link, &page.lines).await?);
+            let before = part.end.end;
             let mut bytes = Vec::new();
-            for line in &page.lines {
-                bytes.extend_from_slice(line);
+            for line in page.lines {
+                bytes.extend_from_slice(&line);
                 bytes.push(b'\n');
-                part.end.pass(line);
+                part.end.pass(&line);
+                // A page may be long: it is not in memory twice.
+                if bytes.len() >= WRITTEN {
+                    write_full(part.file.as_mut(), &bytes).map_err(|source| failed("write", &path, source))?;
+                    bytes.clear();
+                }
             }
             write_full(part.file.as_mut(), &bytes).map_err(|source| failed("write", &path, source))?;
-            part.lines += page.lines.len() as u64;
-            part.bytes += bytes.len() as u64;
+            part.lines += part.end.end.lines - before.lines;
+            part.bytes += part.end.end.bytes - before.bytes;
             watch(Progress { lines: part.lines, bytes: part.bytes, of_bytes: there.bytes });
         }
         if part.end.end.lines == there.lines && part.end.end != there {

@@ -9,14 +9,17 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use unforget_core::blob::{BlobRef, MAX_BLOB};
 use unforget_core::encode;
 use unforget_core::frontier::Frontier;
+use unforget_core::layout;
 
 use crate::error::{Error, Result};
 use crate::sync::Link;
 use crate::sync::bookmark::BATCH_BYTES;
 use crate::sync::compare::proved;
+use crate::sync::part::failed;
 
 /// How much of a payload is in a line, before it is encoded: a multiple of three, so that only the last line is padded.
 const LINE: usize = 3 << 18;
@@ -43,7 +46,7 @@ pub(super) async fn fetch(link: &Link<'_>, lines: &[Bytes]) -> Result<Vec<String
             continue;
         }
         match fetch_one(link, &reference).await {
-            Ok(payload) => link.local.keep(&payload)?,
+            Ok(()) => {}
             Err(Error::NotFound { .. }) => missing.push(reference.sha256),
             Err(error) => return Err(error),
         }
@@ -131,14 +134,15 @@ async fn send_one(link: &Link<'_>, reference: &BlobRef, payload: &[u8]) -> Resul
     })
 }
 
-async fn fetch_one(link: &Link<'_>, reference: &BlobRef) -> Result<Vec<u8>> {
+/// Fetches a payload piece by piece into a file, which takes its place when its hash is proved.
+async fn fetch_one(link: &Link<'_>, reference: &BlobRef) -> Result<()> {
     let stream = link.stream.side_stream(&side(reference))?;
     let corrupt = |reason: &str| Error::Corrupt { what: stream.to_string(), reason: reason.to_owned() };
     let limit = reference.bytes.min(MAX_BLOB);
-    let mut payload = Vec::new();
+    let (mut file, mut hasher, mut len) = (None, Sha256::new(), 0_u64);
     let mut at = Frontier::default();
     // Ends with the payload's length, which a remote cannot stretch.
-    while (payload.len() as u64) < limit {
+    while len < limit {
         let page = link.remote.read(&stream, at.lines).await?;
         proved(&stream, &at, &page)?;
         if page.lines.is_empty() {
@@ -146,19 +150,33 @@ async fn fetch_one(link: &Link<'_>, reference: &BlobRef) -> Result<Vec<u8>> {
         }
         for line in &page.lines {
             let part = STANDARD.decode(line).map_err(|_| corrupt("it is not base64"))?;
-            if part.is_empty() || (payload.len() + part.len()) as u64 > limit {
+            len += part.len() as u64;
+            if part.is_empty() || len > limit {
                 return Err(corrupt("it is longer than it should be"));
             }
-            payload.extend_from_slice(&part);
+            if file.is_none() {
+                file = link.local.begin_payload(&reference.sha256)?;
+            }
+            hasher.update(&part);
+            if let Some(file) = &mut file {
+                file.write(&part).map_err(|source| failed("write", &layout::blob(&reference.sha256), source))?;
+            }
         }
         at = page.after;
     }
-    if (payload.len() as u64) < reference.bytes && !payload.is_empty() {
+    if len < reference.bytes && len > 0 {
         // Its sender was interrupted, or is at it: the lines that refer to it come later, or they would not be there.
         return Err(Error::NotFound { what: stream.to_string() });
     }
-    if encode::sha256_hex(&payload) != reference.sha256 {
+    if encode::hex(&hasher.finalize()) != reference.sha256 {
         return Err(corrupt("its content does not match its name"));
     }
-    Ok(payload)
+    let file = match file {
+        None if len == 0 => link.local.begin_payload(&reference.sha256)?,
+        file => file,
+    };
+    match file {
+        Some(file) => file.finish().map_err(|source| failed("write", &layout::blob(&reference.sha256), source)),
+        None => Ok(()),
+    }
 }

@@ -13,6 +13,7 @@ use unforget_core::frontier::Frontier;
 use crate::error::{Error, Result};
 use crate::sync::bookmark::Bookmark;
 use crate::sync::compare::{Standing, compare, diverged, proved};
+use crate::sync::head::{self, Witnesses};
 use crate::sync::part::Part;
 use crate::sync::{Link, PLANS, Plan, Progress, Watch, local, payload, sides};
 
@@ -66,7 +67,7 @@ async fn begin(link: &Link<'_>, watch: Watch<'_>) -> Result<Option<Pulled>> {
 
 /// Adds to a session that is here; none if it changed meanwhile.
 async fn go_on(link: &Link<'_>, watch: Watch<'_>) -> Result<Option<Pulled>> {
-    let found = link.remote.frontier(link.stream).await?;
+    let (found, witnesses) = head::frontier(link).await?;
     let standing = compare(link, found).await?;
     match standing.plan {
         Plan::InSync | Plan::Push { .. } => {
@@ -76,11 +77,16 @@ async fn go_on(link: &Link<'_>, watch: Watch<'_>) -> Result<Option<Pulled>> {
             Ok(Some(Pulled { at: both.end, ahead, ..Pulled::default() }))
         }
         Plan::Diverged { .. } => Err(diverged(link, &standing).await),
-        Plan::Pull { .. } => take_in(link, standing, watch).await,
+        Plan::Pull { .. } => take_in(link, standing, &witnesses, watch).await,
     }
 }
 
-async fn take_in(link: &Link<'_>, standing: Standing, watch: Watch<'_>) -> Result<Option<Pulled>> {
+async fn take_in(
+    link: &Link<'_>,
+    standing: Standing,
+    witnesses: &Witnesses,
+    watch: Watch<'_>,
+) -> Result<Option<Pulled>> {
     let mut intake = link.local.intake()?;
     let mut at = standing.here;
     {
@@ -102,6 +108,7 @@ async fn take_in(link: &Link<'_>, standing: Standing, watch: Watch<'_>) -> Resul
         if page.lines.is_empty() {
             break;
         }
+        witnesses.check_page(link.stream, &page)?;
         if page.after.lines == standing.there.lines && page.after != standing.there {
             let reason = "its lines are not those that it says it has".to_owned();
             return Err(Error::Corrupt { what: link.stream.to_string(), reason });

@@ -12,6 +12,7 @@ use unforget_core::frontier::Frontier;
 use crate::error::{Error, Result};
 use crate::sync::bookmark::Bookmark;
 use crate::sync::compare::{compare, diverged};
+use crate::sync::head::{self, EVERY, Witnesses};
 use crate::sync::local::{self, missing};
 use crate::sync::{Link, PLANS, Plan, Progress, Watch, payload, sides};
 
@@ -35,6 +36,9 @@ pub async fn push(link: &Link<'_>, watch: Watch<'_>) -> Result<Pushed> {
     let missing = sides::push(link).await?;
     let mut pushed = push_lines(link, watch).await?;
     pushed.missing.extend(missing);
+    if head::has_head(link.stream) && pushed.at.lines.saturating_sub(pushed.lines) / EVERY != pushed.at.lines / EVERY {
+        head::leave_or_log(link.remote, link.stream, &pushed.at).await;
+    }
     Ok(pushed)
 }
 
@@ -108,6 +112,8 @@ async fn start(link: &Link<'_>, found: Option<Frontier>) -> Result<Start> {
     if found == Frontier::default() && had {
         return Err(Error::Deleted { what: link.stream.to_string() });
     }
+    // What the remote confirmed and has lost is not sent again in silence.
+    Witnesses::local(link.bookmarks, link.local).check_end(link.stream, &found)?;
     let standing = compare(link, found).await?;
     Ok(match standing.plan {
         Plan::InSync => Start::Done { at: standing.here, behind: 0 },

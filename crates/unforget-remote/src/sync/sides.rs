@@ -2,7 +2,7 @@
 //!
 //! A session of another program has transcripts of sub-agents and a list of its files; they are carried with it, whoever carries it. What
 //! is sent goes before the main stream, which refers to it; what is fetched comes behind it, since only the main one says that there is a
-//! session. A stream that is known to be there costs no request. Leases and payloads are side streams too, and none of these.
+//! session. A stream that is known to be there costs no request. Leases, heads and payloads are side streams too, and none of these.
 
 use crate::error::{Error, Result};
 use crate::remote::Remote;
@@ -25,7 +25,9 @@ pub(super) async fn push(link: &Link<'_>) -> Result<Vec<String>> {
         match push_lines(&side, &mut |_| {}).await {
             Ok(pushed) => missing.extend(pushed.missing),
             // What a sub-agent said in two places is no reason to keep the session's own words from being sent.
-            Err(error @ (Error::Diverged { .. } | Error::Corrupt { .. })) => missing.push(format!("{name}: {error}")),
+            Err(error @ (Error::Diverged { .. } | Error::Corrupt { .. } | Error::Rewound { .. })) => {
+                missing.push(format!("{name}: {error}"));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -50,13 +52,20 @@ pub(super) async fn pull(link: &Link<'_>) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let Some(session) = having_sides(link) else { return Ok(missing) };
     for stream in there(link.remote, link.stream).await? {
-        let local = Aside::new(session, stream.side())?;
+        let local = match Aside::new(session, stream.side()) {
+            Ok(local) => local,
+            // A remote may call a stream anything: the others are fetched all the same.
+            Err(error) => {
+                missing.push(format!("{}: {error}", stream.side()));
+                continue;
+            }
+        };
         let side = Link { local: &local, stream: &stream, ..*link };
         match pull_lines(&side, &mut |_| {}).await {
             Ok(pulled) => missing.extend(pulled.missing),
             // It was deleted meanwhile.
             Err(Error::NotFound { .. }) => {}
-            Err(error @ (Error::Diverged { .. } | Error::Corrupt { .. })) => {
+            Err(error @ (Error::Diverged { .. } | Error::Corrupt { .. } | Error::Rewound { .. })) => {
                 missing.push(format!("{}: {error}", stream.side()));
             }
             Err(error) => return Err(error),
@@ -98,5 +107,5 @@ async fn there(remote: &dyn Remote, session: &Stream) -> Result<Vec<Stream>> {
 /// Whether a stream is a side transcript.
 fn is_side(stream: &Stream) -> bool {
     let side = stream.side();
-    !side.is_empty() && side != crate::lease::LEASES && !payload::is_payload(side)
+    !side.is_empty() && side != crate::lease::LEASES && side != super::head::HEADS && !payload::is_payload(side)
 }

@@ -17,6 +17,7 @@ mod machine;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod remotes;
+mod rewound;
 #[cfg(feature = "s3")]
 mod s3;
 mod sides;

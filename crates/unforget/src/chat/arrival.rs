@@ -43,7 +43,12 @@ pub(super) async fn fetch(context: &Context, place: &Place, args: &cli::Chat, ke
     if let Some(entry) = context.store.entry(local.id())? {
         return Ok(Some(entry));
     }
-    // The key leads to a session that was deleted there: what is here goes on, as it is there.
+    // The key leads to a session that was deleted there, or lost: what is here goes on, as it is there.
+    context.tell(&format!(
+        "note: the last conversation of this key, {}, is not at {} any more: it was deleted there, or lost",
+        local.id(),
+        place.address
+    ))?;
     let Some(entry) = context.catalog.last_used(key, &mut |_, _| {})?.value else { return Ok(None) };
     let (local, stream) = place.of_entry(context, &entry)?;
     catch_up(context, place, &local, &stream).await?;
@@ -88,7 +93,8 @@ async fn of_key(context: &Context, place: &Place, key: &Key) -> Result<Known> {
 }
 
 fn unasked(error: Error) -> Failure {
-    let (is_passing, is_diverged) = (error.is_passing(), matches!(error, Error::Diverged { .. }));
+    let is_passing = error.is_passing();
+    let is_diverged = matches!(error, Error::Diverged { .. } | Error::Rewound { .. } | Error::NotSealed { .. });
     let failure = Failure::from(error);
     match is_passing {
         false if is_diverged => failure.hint("`--no-remote` goes on with what is here"),

@@ -23,10 +23,10 @@ pub(crate) struct There {
 
 #[derive(Debug, Args)]
 pub(crate) struct Push {
-    /// The sessions; none for those that could not be sent before
+    /// The sessions; none for all that the remote lacks something of
     #[arg(value_name = "REF")]
     pub(crate) names: Vec<String>,
-    /// All sessions
+    /// All sessions, also those that the remote is known to have
     #[arg(long, conflicts_with = "names")]
     pub(crate) all: bool,
     /// Send all of a session again that was deleted there
@@ -50,6 +50,9 @@ pub(crate) struct Pull {
     /// If it went on differently: say again what was said here, behind what is there
     #[arg(long, conflicts_with = "fork")]
     pub(crate) rebase: bool,
+    /// Take what is left of a session whose lines were lost there
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) accept_loss: bool,
     #[command(flatten)]
     pub(crate) there: There,
 }
@@ -84,6 +87,23 @@ pub(crate) enum RemoteCommand {
     Verify(There),
     /// Copy all that is there to another remote
     Copy(Copy),
+    /// Seal what was sent before there was a key; shows it, and asks first
+    ///
+    /// With a key, only sealed lines are read: anybody who can write there could forge others. So look at what is listed before you agree. A
+    /// migration that was interrupted goes on when it is repeated.
+    Migrate(Migrate),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Only show what lies there in plain
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask
+    #[arg(short, long, conflicts_with = "dry_run")]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) there: There,
 }
 
 #[derive(Debug, Args)]

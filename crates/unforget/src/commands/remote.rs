@@ -16,7 +16,7 @@ use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Store};
 use unforget_core::summary::{self, State};
 use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
-use unforget_remote::{Address, Key, Observed, Remote, Stream};
+use unforget_remote::{Address, Key, Observed, Remote, Sealing, Stream};
 
 use crate::cli::{self, RemoteCommand};
 use crate::commands::{Context, split_path};
@@ -26,6 +26,7 @@ use crate::failure::{Failure, Outcome, Result};
 pub(crate) mod carry;
 mod guarded;
 mod look;
+mod migrate;
 mod mounted;
 mod seal;
 
@@ -60,6 +61,7 @@ pub(crate) fn run(context: &Context, args: &cli::Remote) -> Result<Outcome> {
         RemoteCommand::Rm(streams) => look::remove(context, streams),
         RemoteCommand::Verify(there) => look::verify(context, there),
         RemoteCommand::Copy(copy) => look::copy(context, copy),
+        RemoteCommand::Migrate(migrate) => migrate::run(context, migrate),
     }
 }
 
@@ -224,31 +226,35 @@ fn known_as(address: &Address, tenant: &str) -> String {
 
 /// Opens a remote.
 pub(crate) fn open(address: &Address, key: Option<Key>) -> Result<Box<dyn Remote>> {
+    open_sealing(address, key.into())
+}
+
+fn open_sealing(address: &Address, sealing: Sealing) -> Result<Box<dyn Remote>> {
     match address {
         Address::Memory => Err(Failure::usage("`memory:` is gone when the program ends; it is for tests")),
         Address::Directory(path) => {
             // One that is not mounted must not be taken for an empty one, nor made on the wrong disk.
-            Ok(Box::new(mounted::Mounted::new(path, key)))
+            Ok(Box::new(mounted::Mounted::new(path, sealing)))
         }
-        Address::Postgres(url) => postgres(url, key),
-        Address::Bucket { bucket, prefix } => s3(bucket, prefix, key),
-        Address::AgentCore { memory } => agentcore(memory.as_deref(), key),
+        Address::Postgres(url) => postgres(url, sealing),
+        Address::Bucket { bucket, prefix } => s3(bucket, prefix, sealing),
+        Address::AgentCore { memory } => agentcore(memory.as_deref(), sealing),
     }
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(url: &str, key: Option<Key>) -> Result<Box<dyn Remote>> {
+fn postgres(url: &str, sealing: Sealing) -> Result<Box<dyn Remote>> {
     use unforget_remote::postgres::{Limits, Postgres};
-    Ok(Box::new(Postgres::open(url, Limits::default())?.remote().sealed(key)))
+    Ok(Box::new(Postgres::open(url, Limits::default())?.remote().sealing(sealing)))
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(_: &str, _: Option<Key>) -> Result<Box<dyn Remote>> {
+fn postgres(_: &str, _: Sealing) -> Result<Box<dyn Remote>> {
     Err(absent("postgres"))
 }
 
 #[cfg(feature = "s3")]
-fn s3(bucket: &str, prefix: &str, key: Option<Key>) -> Result<Box<dyn Remote>> {
+fn s3(bucket: &str, prefix: &str, sealing: Sealing) -> Result<Box<dyn Remote>> {
     use unforget_remote::s3::{Bucket, Settings};
     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"].iter().find_map(|name| std::env::var(name).ok());
     let settings = Settings {
@@ -258,16 +264,16 @@ fn s3(bucket: &str, prefix: &str, key: Option<Key>) -> Result<Box<dyn Remote>> {
         options: std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect(),
         ..Settings::default()
     };
-    Ok(Box::new(Bucket::open(&settings)?.remote().sealed(key)))
+    Ok(Box::new(Bucket::open(&settings)?.remote().sealing(sealing)))
 }
 
 #[cfg(not(feature = "s3"))]
-fn s3(_: &str, _: &str, _: Option<Key>) -> Result<Box<dyn Remote>> {
+fn s3(_: &str, _: &str, _: Sealing) -> Result<Box<dyn Remote>> {
     Err(absent("s3"))
 }
 
 #[cfg(feature = "agentcore")]
-fn agentcore(memory: Option<&str>, key: Option<Key>) -> Result<Box<dyn Remote>> {
+fn agentcore(memory: Option<&str>, sealing: Sealing) -> Result<Box<dyn Remote>> {
     use unforget_remote::agentcore::{AgentCore, Settings, Texts};
     let environment: std::collections::HashMap<String, String> = std::env::vars().collect();
     let home = environment.get("HOME").map(std::path::PathBuf::from);
@@ -280,11 +286,11 @@ fn agentcore(memory: Option<&str>, key: Option<Key>) -> Result<Box<dyn Remote>> 
     let config = config.or_else(|| home.as_ref().map(|home| home.join(".aws/config"))).and_then(|path| text(&path));
     let texts = Texts { deployment: deployment.as_deref(), config: config.as_deref() };
     let settings = Settings::find(memory, environment, home, texts)?;
-    Ok(Box::new(AgentCore::new(&settings)?.remote().sealed(key)))
+    Ok(Box::new(AgentCore::new(&settings)?.remote().sealing(sealing)))
 }
 
 #[cfg(not(feature = "agentcore"))]
-fn agentcore(_: Option<&str>, _: Option<Key>) -> Result<Box<dyn Remote>> {
+fn agentcore(_: Option<&str>, _: Sealing) -> Result<Box<dyn Remote>> {
     Err(absent("agentcore"))
 }
 

@@ -191,3 +191,87 @@ fn a_copy_of_what_is_sealed_is_sealed() {
     assert!(wrong.err.contains("another key"), "{wrong:?}");
     machines.ok(two, &["remote", "verify", "--remote", &third, "--key-file", theirs]);
 }
+
+#[test]
+fn b2_push_without_arguments_sends_every_session_that_the_remote_lacks() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let ids: Vec<String> = (0..4).map(|number| one.conversation(&format!("main:cli:{number}"), &["hello"])).collect();
+    let said = machines.ok(one, &["push"]);
+    assert!(ids.iter().all(|id| said.out.contains(id)) && said.err.contains("4 sessions"), "{said:?}");
+    assert!(machines.ok(one, &["push"]).err.contains("0 sessions"), "what is there is not sent again");
+    say(one, &ids[2], "and more");
+    let said = machines.ok(one, &["push"]);
+    assert!(said.out.contains(&ids[2]) && said.err.contains("1 session,"), "{said:?}");
+    // What was deleted there is not brought back.
+    machines.ok(one, &["remote", "rm", &ids[0]]);
+    machines.ok(one, &["push"]);
+    let listed = machines.ok(two, &["remote", "ls"]).out;
+    assert!(!listed.contains(&ids[0]) && listed.lines().count() == 3, "{listed}");
+}
+
+#[test]
+fn s1_what_was_sent_in_plain_is_refused_and_named_until_it_is_migrated() {
+    let machines = Machines::new();
+    let Machines { one, two, .. } = &machines;
+    let id = one.conversation("main:cli:ann", &["remember the pelican"]);
+    machines.ok(one, &["push", &id]);
+    let key = one.path("remote.key");
+    let key = key.to_str().unwrap();
+    std::fs::write(key, "ab".repeat(32)).unwrap();
+    for command in [&["pull", &id][..], &["pull", "main:cli:ann"], &["sync"], &["remote", "ls"], &["remote", "verify"]]
+    {
+        let said = machines.run(two, &[command, &["--key-file", key]].concat());
+        assert_eq!(said.code, 4, "{command:?}: {said:?}");
+        assert!(said.err.contains("is not sealed") && said.err.contains("remote migrate"), "{command:?}: {said:?}");
+    }
+    assert_ne!(two.run(&["show", &id]).code, 0, "nothing of it came");
+    let shown = machines.ok(one, &["remote", "migrate", "--dry-run", "--key-file", key]);
+    assert!(shown.out.contains(&id) && shown.out.contains("same as local"), "{shown:?}");
+    let asked = machines.run(one, &["remote", "migrate", "--key-file", key]);
+    assert_eq!(asked.code, 2, "{asked:?}");
+    let done = machines.ok(one, &["--json", "remote", "migrate", "--yes", "--key-file", key]);
+    assert!(done.out.contains("\"dry_run\":false") && !done.out.contains("\"sealed\":0"), "{done:?}");
+    let again = machines.ok(one, &["remote", "migrate", "--yes", "--key-file", key]);
+    assert!(again.err.contains("nothing lies in plain"), "{again:?}");
+    machines.ok(two, &["pull", "main:cli:ann", "--key-file", key]);
+    assert_eq!(std::fs::read(one.transcript(&id)).unwrap(), std::fs::read(two.transcript(&id)).unwrap());
+    say(one, &id, "and the heron");
+    machines.ok(one, &["push", "--key-file", key]);
+    machines.ok(one, &["remote", "verify", "--key-file", key]);
+}
+
+#[test]
+fn s15_a_cut_tail_is_told_by_every_command_and_a_person_decides() {
+    let machines = Machines::new();
+    let Machines { one, two, place } = &machines;
+    let id = one.conversation("main:cli:ann", &["remember the pelican"]);
+    machines.ok(one, &["push", &id]);
+    say(one, &id, "and the heron");
+    machines.ok(one, &["push", &id]);
+    let folder = place.path().join(format!("default/main/{id}/@"));
+    let newest = crate::support::files(&folder).remove(0);
+    std::fs::remove_file(folder.join(newest)).unwrap();
+    for (home, command) in [
+        (one, &["pull", &id][..]),
+        (one, &["sync"]),
+        (one, &["remote", "verify"]),
+        (two, &["pull", &id]),
+        (two, &["sync"]),
+        (two, &["remote", "verify"]),
+    ] {
+        let said = machines.run(home, command);
+        assert_eq!(said.code, 4, "{command:?}: {said:?}");
+        assert!(said.err.contains("lost lines"), "{command:?}: {said:?}");
+    }
+    let fewer = machines.ok(two, &["pull", &id, "--accept-loss"]);
+    assert!(fewer.out.contains("lines fetched"), "{fewer:?}");
+    machines.ok(one, &["push", &id, "--again"]);
+    machines.ok(two, &["pull", &id]);
+    assert_eq!(std::fs::read(one.transcript(&id)).unwrap(), std::fs::read(two.transcript(&id)).unwrap());
+    machines.ok(one, &["remote", "verify"]);
+    // One that is gone altogether is missed as well.
+    std::fs::remove_dir_all(place.path().join(format!("default/main/{id}"))).unwrap();
+    let said = machines.run(one, &["remote", "verify"]);
+    assert!(said.code == 4 && said.err.contains("is not there any more"), "{said:?}");
+}

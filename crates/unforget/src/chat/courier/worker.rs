@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+use unforget_core::frontier::Frontier;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::Store;
 use unforget_remote::lease::{self, Acquired, Lease};
@@ -50,6 +51,8 @@ pub(super) struct Worker {
     /// Sessions that were looked at while what was left behind is sent.
     passed: HashSet<SessionId>,
     sent: u64,
+    /// The stream that was added to last, and where it ends: what a head is left of.
+    end: Option<(Stream, Frontier)>,
     /// The session whose lease is wanted, until it is held.
     wanted: Option<Arc<Parcel>>,
     lease: Option<Lease>,
@@ -69,7 +72,20 @@ impl Worker {
         open: Arc<Mutex<Option<Open>>>,
     ) -> Self {
         let (led, passed) = (HashSet::new(), HashSet::new());
-        Self { place, store, news, claims, open, led, passed, sent: 0, wanted: None, lease: None, warned: None }
+        Self {
+            place,
+            store,
+            news,
+            claims,
+            open,
+            led,
+            passed,
+            sent: 0,
+            end: None,
+            wanted: None,
+            lease: None,
+            warned: None,
+        }
     }
 
     /// Works until it is told to end.
@@ -136,7 +152,15 @@ impl Worker {
         while is_left_behind && pause == AGAIN {
             is_left_behind = self.send_one_left().await.unwrap_or(false);
         }
+        self.leave_head().await;
         self.release().await;
+    }
+
+    /// Tells machines that never saw it how far the stream is that was added to last.
+    async fn leave_head(&mut self) {
+        if let Some((stream, end)) = self.end.take() {
+            sync::head::leave_or_log(&self.place.remote, &stream, &end).await;
+        }
     }
 
     /// Sends a session, and tells how it went.
@@ -179,6 +203,12 @@ impl Worker {
         let link = link(&place, &parcel.local, &parcel.stream);
         place.ready().await?;
         let pushed = sync::push(&link, &mut |_| {}).await?;
+        if pushed.lines > 0 {
+            if self.end.as_ref().is_some_and(|(stream, _)| *stream != parcel.stream) {
+                self.leave_head().await;
+            }
+            self.end = Some((parcel.stream.clone(), pushed.at));
+        }
         if !self.led.contains(id) {
             let to = Pointer { session: id.clone(), created_ms: parcel.created_ms };
             sync::point(&place.remote, &place.tenant, &parcel.key, &to).await?;

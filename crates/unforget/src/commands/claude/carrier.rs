@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use unforget_claude::keep::agent;
+use unforget_core::frontier::Frontier;
 use unforget_core::key::Key;
 use unforget_core::reader::LogReader;
 use unforget_core::scan::Scanner;
@@ -92,13 +93,15 @@ pub(super) async fn send(store: &Store, place: &Place, id: &SessionId) -> Result
     }
     lead(store, place, id, now_ms).await?;
     place.outbox.settle(&link, &pushed, now_ms)?;
-    Ok(Sent { lines: pushed.lines, is_merged })
+    Ok(Sent { lines: pushed.lines, at: pushed.at, is_merged })
 }
 
 /// What was sent of a session.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     pub(super) lines: u64,
+    /// Where the remote's copy ends.
+    at: Frontier,
     /// Whether it had gone on elsewhere.
     pub(super) is_merged: bool,
 }
@@ -224,7 +227,8 @@ impl Carrier {
         let store = store.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("carrier".to_owned()).spawn(move || {
-            let work = Work { store, place, lease, told: Box::new(told), report: Report::default() };
+            let work =
+                Work { store, place, lease, told: Box::new(told), report: Report::default(), ends: BTreeMap::new() };
             let done = runtime.block_on(work.go(&mut incoming, &mut ending));
             // Without a receiver nobody wants to know any more.
             drop(report.send(done));
@@ -260,6 +264,8 @@ struct Work {
     lease: Option<Lease>,
     told: Box<dyn Fn(String) + Send>,
     report: Report,
+    /// Where the copies end that were added to: what heads are left of.
+    ends: BTreeMap<SessionId, Frontier>,
 }
 
 impl Work {
@@ -301,6 +307,12 @@ impl Work {
             while (!wanted.is_empty() || !fetch.is_empty()) && !self.carry(&mut wanted, &mut fetch).await {
                 tokio::time::sleep(PAUSES.0).await;
             }
+            for (id, end) in std::mem::take(&mut self.ends) {
+                match self.place.stream(&agent(), &id) {
+                    Ok(stream) => sync::head::leave_or_log(&self.place.remote, &stream, &end).await,
+                    Err(error) => tracing::debug!(%id, %error, "no head was left"),
+                }
+            }
             if let Some(lease) = self.lease.take()
                 && let Err(error) = lease.release(&self.place.remote).await
             {
@@ -331,6 +343,9 @@ impl Work {
                 Ok(sent) => {
                     wanted.remove(&id);
                     self.report.lines += sent.lines;
+                    if sent.lines > 0 {
+                        self.ends.insert(id.clone(), sent.at);
+                    }
                     if sent.is_merged && self.report.merged.insert(id.clone()) {
                         (self.told)(format!(
                             "session {id} went on elsewhere meanwhile; the lines of both are kept, as branches (`unforget tree {id}`)"

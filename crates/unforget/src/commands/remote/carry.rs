@@ -24,7 +24,7 @@ pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
     let place = Place::open(context, &args.there)?;
     let entries = match args.all {
         true => context.all(Shelf::Agents)?,
-        false if args.names.is_empty() => waiting(context, &place)?,
+        false if args.names.is_empty() => lacking(context, &place)?,
         false => args.names.iter().map(|name| whole(context, name)).collect::<Result<Vec<_>>>()?,
     };
     wait(async {
@@ -42,17 +42,24 @@ pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
     })
 }
 
-/// The sessions that could not be sent before.
-fn waiting(context: &Context, place: &Place) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+/// The sessions that the remote lacks something of, as far as this machine knows: those that wait to be sent, and those with lines that the remote
+/// never confirmed. One that was deleted there is not sent again.
+fn lacking(context: &Context, place: &Place) -> Result<Vec<Entry>> {
+    let mut waits = std::collections::BTreeSet::new();
     for waiting in place.outbox.list()? {
         match context.find(Shelf::Agents, waiting.id.as_str()) {
-            Ok(entry) => entries.push(entry),
+            Ok(_) => drop(waits.insert(waiting.id.to_string())),
             // In the trash, or gone: there is nothing to send.
             Err(unforget_core::Error::NotFound { .. }) => place.outbox.remove(&waiting.dir, &waiting.id)?,
             Err(error) => return Err(error.into()),
         }
     }
+    let mut entries = context.all(Shelf::Agents)?;
+    entries.retain(|entry| {
+        let known = SessionId::parse(&entry.row.id).and_then(|id| place.bookmarks.get(&entry.dir, &id));
+        let is_behind = known.is_none_or(|known| !known.is_gone() && known.end.bytes < entry.row.bytes);
+        waits.contains(&entry.row.id) || is_behind
+    });
     Ok(entries)
 }
 
@@ -87,10 +94,11 @@ async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream,
     // The mark goes last: a session that no key leads to is not there for another machine.
     place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await?;
     place.outbox.settle(&link, &pushed, now_ms)?;
-    if pushed.lines > 0
-        && let Err(error) = place.remote.compact(stream).await
-    {
-        tracing::debug!(%stream, %error, "not put together");
+    if pushed.lines > 0 {
+        sync::head::leave_or_log(&place.remote, stream, &pushed.at).await;
+        if let Err(error) = place.remote.compact(stream).await {
+            tracing::debug!(%stream, %error, "not put together");
+        }
     }
     Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
 }
@@ -141,6 +149,11 @@ fn local_of(context: &Context, stream: &Stream) -> Option<Native> {
 async fn fetch(context: &Context, place: &Place, local: &Native, stream: &Stream, args: &cli::Pull) -> Result<Carried> {
     let link = Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks };
     let now_ms = context.store.source().now_ms();
+    if args.accept_loss {
+        // The witnesses of what was lost are dismissed, here and there.
+        sync::forget(&link)?;
+        sync::head::remove(&place.remote, stream).await?;
+    }
     let progress = Progress::bytes("fetching");
     let pulled = sync::pull(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
     drop(progress);
@@ -218,6 +231,9 @@ async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Res
                 let (sent, at) = synced.pushed.as_ref().map_or((0, None), |pushed| (pushed.lines, Some(pushed.at)));
                 let (came, end) = synced.pulled.as_ref().map_or((0, None), |pulled| (pulled.lines, Some(pulled.at)));
                 let lines = at.or(end).map_or(0, |at| at.lines);
+                if let Some(at) = at.filter(|_| sent > 0) {
+                    sync::head::leave_or_log(&place.remote, &stream, &at).await;
+                }
                 let led = place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await;
                 led.map(|()| Carried { sent, came, lines, missing: 0 }).map_err(Failure::from)
             }

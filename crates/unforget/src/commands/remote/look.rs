@@ -4,8 +4,11 @@ use std::io::Write as _;
 
 use unforget_core::frontier::Frontier;
 use unforget_core::json::quote;
-use unforget_remote::sync::{Local as _, is_session};
-use unforget_remote::{Address, Error, Page, Prefix, Remote, Stream};
+use unforget_core::layout::AgentDir;
+use unforget_core::stamp::SessionId;
+use unforget_remote::sync::head::Witnesses;
+use unforget_remote::sync::{Local as _, Native, is_session};
+use unforget_remote::{Address, Error, Page, Prefix, Remote as _, Stream, each_page};
 
 use super::{Place, open, wait};
 use crate::cli;
@@ -18,10 +21,17 @@ pub(super) fn list(context: &Context, there: &cli::There) -> Result<Outcome> {
     wait(async {
         let sessions = place.sessions().await?;
         let mut out = anstream::stdout().lock();
+        let mut outcome = Outcome::Done;
         for stream in &sessions {
-            // One that is deleted between two questions is not there any more.
             let frontier = match place.remote.frontier(stream).await {
+                // One that is deleted between two questions is not there any more.
                 Err(Error::NotFound { .. }) => continue,
+                // One that is forged or damaged does not hide the others.
+                Err(error @ (Error::NotSealed { .. } | Error::Corrupt { .. })) => {
+                    tell_damage(context, &mut out, stream, error.into())?;
+                    outcome = Outcome::MetDamage;
+                    continue;
+                }
                 other => other?,
             };
             let (id, agent) = (stream.session(), stream.place());
@@ -35,8 +45,18 @@ pub(super) fn list(context: &Context, there: &cli::There) -> Result<Outcome> {
         if sessions.is_empty() {
             context.tell(&format!("no sessions of the tenant `{}` are at {}", place.tenant, place.address))?;
         }
-        Ok(Outcome::Done)
+        Ok(outcome)
     })
+}
+
+/// Names a stream that cannot be believed.
+fn tell_damage(context: &Context, out: &mut dyn std::io::Write, stream: &Stream, failure: Failure) -> Result<()> {
+    if context.json {
+        let (id, side, error) = (quote(stream.session()), quote(stream.side()), quote(failure.message()));
+        return Ok(writeln!(out, "{{\"session\":{id},\"side\":{side},\"error\":{error}}}")?);
+    }
+    context.tell(&format!("damage: {}: {}", stream.session(), failure.message()))?;
+    failure.hints().try_for_each(|hint| context.tell(&format!("hint: {hint}")))
 }
 
 fn described(stream: &Stream, frontier: &Frontier) -> String {
@@ -75,7 +95,12 @@ pub(super) fn remove(context: &Context, args: &cli::Streams) -> Result<Outcome> 
     wait(async {
         for name in &args.names {
             let (local, main) = place.named(context, name).await?;
-            place.remote.frontier(&main).await?;
+            match place.remote.frontier(&main).await {
+                // It may be forged or damaged, and go all the same.
+                Ok(_) | Err(Error::NotSealed { .. } | Error::Corrupt { .. }) => {}
+                Err(Error::NotFound { .. }) if place.bookmarks.get(local.dir(), local.id()).is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
             let of_session = Prefix::tenant(&place.tenant)?.place(main.place())?.session(main.session())?;
             // The session itself goes last: as long as it is there, a deletion that was cut off can be repeated by its name.
             let mut cursor: Option<String> = None;
@@ -91,37 +116,27 @@ pub(super) fn remove(context: &Context, args: &cli::Streams) -> Result<Outcome> 
             }
             place.remote.delete(&main).await?;
             place.outbox.remove(local.dir(), local.id())?;
+            place.bookmarks.mark_gone(local.dir(), local.id());
             context.tell(&format!("{} is not at {} any more; what is here stays", main.session(), place.address))?;
         }
         Ok(Outcome::Done)
     })
 }
 
-/// Hands all pages of a stream to `take`.
-async fn each_page(
-    remote: &dyn Remote,
-    stream: &Stream,
-    from: u64,
-    mut take: impl AsyncFnMut(Page) -> Result<()>,
-) -> Result<Frontier> {
-    let mut at: Option<Frontier> = None;
-    loop {
-        let next = at.map_or(from, |at| at.lines);
-        let page = remote.read(stream, next).await?;
-        if at.is_some_and(|at| at != page.before) {
-            return Err(Error::Corrupt {
-                what: stream.to_string(),
-                reason: format!("the lines from {next} on do not go on from those before"),
-            }
-            .into());
+/// Reads all of a stream, and proves it against what this machine and its writers know of it; tells where it ends.
+async fn proved(place: &Place, stream: &Stream, context: &Context) -> unforget_remote::Result<Frontier> {
+    let id = SessionId::parse(stream.session()).filter(|_| stream.side().is_empty());
+    let witnesses = match id {
+        Some(id) => {
+            let local = Native::new(&context.store, &AgentDir::of(stream.place()), &id);
+            Witnesses::ask(&place.remote, stream, &place.bookmarks, &local).await?
         }
-        let after = page.after;
-        if page.lines.is_empty() {
-            return Ok(after);
-        }
-        at = Some(after);
-        take(page).await?;
-    }
+        None => Witnesses::default(),
+    };
+    let check = async |page: Page| witnesses.check_page(stream, &page);
+    let end = each_page(&place.remote, stream, 0, check).await?;
+    witnesses.check_end(stream, &end)?;
+    Ok(end)
 }
 
 pub(super) fn verify(context: &Context, there: &cli::There) -> Result<Outcome> {
@@ -130,18 +145,27 @@ pub(super) fn verify(context: &Context, there: &cli::There) -> Result<Outcome> {
         let progress = Progress::new("reading streams");
         let (mut streams, mut lines, mut damaged) = (0_u64, 0_u64, 0_u64);
         let mut out = anstream::stdout().lock();
-        for stream in place.streams().await? {
+        let all = place.streams().await?;
+        for (dir, id) in place.bookmarks.known()? {
+            let known = place.bookmarks.get(&dir, &id).filter(|known| known.end.lines > 0 && !known.is_gone());
+            let stream = place.stream(&dir, &id)?;
+            if let Some(known) = known.filter(|_| !all.contains(&stream)) {
+                damaged += 1;
+                let lines = known.end.lines;
+                let lost = format!("{stream} is not there any more: this machine saw {lines} lines of it");
+                let failure = Failure::new(lost).hint(format!(
+                    "another machine may have deleted it; `unforget push {id} --again` sends it, `unforget remote rm {id}` forgets it"
+                ));
+                tell_damage(context, &mut out, &stream, failure)?;
+            }
+        }
+        for stream in all {
             progress.step();
-            match each_page(&place.remote, &stream, 0, async |_| Ok(())).await {
+            match proved(&place, &stream, context).await {
                 Ok(end) => (streams, lines) = (streams + 1, lines + end.lines),
                 Err(failure) => {
                     damaged += 1;
-                    if context.json {
-                        let error = quote(failure.message());
-                        writeln!(out, "{{\"session\":{},\"error\":{error}}}", quote(stream.session()))?;
-                    } else {
-                        context.tell(&format!("damage: {}: {}", stream.session(), failure.message()))?;
-                    }
+                    tell_damage(context, &mut out, &stream, failure.into())?;
                 }
             }
         }
@@ -183,7 +207,7 @@ pub(super) fn copy(context: &Context, args: &cli::Copy) -> Result<Outcome> {
             let from = at;
             each_page(&place.remote, stream, from.lines, async |page: Page| {
                 if page.before != at {
-                    return Err(Error::Diverged { at: from.lines, local: page.before, remote: at }.into());
+                    return Err(Error::Diverged { at: from.lines, local: page.before, remote: at });
                 }
                 at = to.append(stream, &at, &page.lines).await?;
                 Ok(())

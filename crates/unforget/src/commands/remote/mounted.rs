@@ -11,7 +11,7 @@ use bytes::Bytes;
 use unforget_core::frontier::Frontier;
 use unforget_core::medium::Os;
 use unforget_remote::file::Directory;
-use unforget_remote::{BoxFuture, Compacted, Error, Key, Listing, Page, Prefix, Remote, Result, Stream};
+use unforget_remote::{BoxFuture, Compacted, Error, Listing, Page, Prefix, Remote, Result, Sealing, Stream};
 
 /// A remote in a directory.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    pub(super) fn new(path: &Path, key: Option<Key>) -> Self {
-        let inner = Box::new(Directory::new(Arc::new(Os::new(path))).remote().sealed(key));
+    pub(super) fn new(path: &Path, sealing: Sealing) -> Self {
+        let inner = Box::new(Directory::new(Arc::new(Os::new(path))).remote().sealing(sealing));
         Self { path: path.to_path_buf(), inner }
     }
 

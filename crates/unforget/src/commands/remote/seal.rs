@@ -1,14 +1,14 @@
 //! Whether a tenant's sessions are sealed, for those who forgot to say so.
 //!
 //! Whoever sends something sealed leaves a sealed line in the stream `@unforget/@sealed` first. A machine without the key cannot
-//! read that line, and so learns, before a word leaves it, that words are not to lie open there. What is read needs no such
-//! check: it says itself whether it is sealed.
+//! read that line, and so learns, before a word leaves it, that words are not to lie open there. A machine with the key needs no such
+//! line to read: it takes nothing that is not sealed.
 
 use bytes::Bytes;
 use unforget_core::frontier::Frontier;
 use unforget_remote::{Error, Prefix, Remote, Result, Stream};
 
-fn stream(tenant: &str) -> Result<Stream> {
+pub(super) fn stream(tenant: &str) -> Result<Stream> {
     Stream::new(tenant, "@unforget", "@sealed")
 }
 
@@ -37,7 +37,10 @@ pub(super) async fn check(remote: &dyn Remote, tenant: &str, has_key: bool) -> R
         Err(error) => return Err(error),
     }
     if !is_first {
-        tracing::warn!(tenant, "what was sent before lies there open; `remote rm` and `push --again` send it sealed");
+        tracing::warn!(
+            tenant,
+            "what was sent before lies there in plain and is not read any more; `unforget remote migrate` shows it and seals it"
+        );
     }
     Ok(())
 }
