@@ -197,12 +197,12 @@ impl Shelf for Postgres {
         let rows = self.database().await?.rows(&self.statements.holding, &asked, 0).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (first, end, head) = self.position(row, 0, stream)?;
-        let body = Bytes::from(self.value::<Vec<u8>>(row, 3)?);
-        if !segment::is_plausible(&head, &body) {
+        let body: &[u8] = self.value(row, 3)?;
+        if !segment::is_plausible(&head, body) {
             let reason = format!("the segment at line {first} has more bytes than its lines can take");
             return Err(Error::Corrupt { what: stream.to_string(), reason });
         }
-        Ok(Some(Segment { first, end, head, body }))
+        Ok(Some(Segment { first, end, head, body: Bytes::copy_from_slice(body) }))
     }
 
     async fn list(&self, prefix: &Prefix, cursor: Option<&str>) -> Result<Listing> {
@@ -269,11 +269,11 @@ impl Shelf for Postgres {
         let named: [Parameter<'_>; 2] = [(&tenant, Type::TEXT), (&name, Type::TEXT)];
         let rows = self.database().await?.rows(&self.statements.kept, &named, 0).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let bytes = self.value::<Vec<u8>>(row, 0)?;
+        let bytes: &[u8] = self.value(row, 0)?;
         if bytes.len() as u64 > MAX_BODY {
             return Err(self.damaged(&format!("the large line `{name}` has more than {MAX_BODY} bytes")));
         }
-        Ok(Some(Bytes::from(bytes)))
+        Ok(Some(Bytes::copy_from_slice(bytes)))
     }
 }
 
