@@ -110,7 +110,11 @@ impl Fold {
             return;
         }
         self.changed |= matches!(record.body, Body::Compaction { .. } | Body::Trim { .. } | Body::Undo { .. });
-        if let Body::Turn { usage: Some(usage), model: asked, .. } = &record.body {
+        if let Body::Turn { usage: Some(usage), model: asked, state, .. } = &record.body {
+            // What a call that broke off took is paid for, but it measures nothing: its answer is not counted.
+            if matches!(state.as_ref(), "aborted" | "failed") {
+                return;
+            }
             if let Some(total) = total(usage).filter(|_| asked.as_deref() == Some(model)) {
                 self.measure(record.n, total);
             }

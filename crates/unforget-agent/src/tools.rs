@@ -14,6 +14,7 @@ mod list;
 mod output;
 pub(crate) mod place;
 mod read;
+pub mod sandbox;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ use unforget_core::stamp::SharedSource;
 use crate::model::BoxFuture;
 
 pub use self::change::{Made, Prepared, Preparing};
-pub use self::commands::Commands;
+pub use self::commands::{Commands, OUTSIDE, is_allowed_by, is_outside};
 pub use self::output::{READ_OUTPUT, shorten};
 pub use self::secrets::Secrets;
 pub use self::workspace::Workspace;

@@ -272,7 +272,7 @@ impl Turn<'_, '_> {
 
     fn turn_record(&self, state: &str, assembly: &Assembly) -> Draft {
         let mut draft = Draft::turn(state).text("model", self.agent.model.name());
-        if let Some(usage) = assembly.usage.as_deref().filter(|_| assembly.ended) {
+        if let Some(usage) = assembly.usage.as_deref() {
             draft = draft.raw("usage", usage);
         }
         match &assembly.stop_reason {

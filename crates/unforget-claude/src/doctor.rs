@@ -90,6 +90,11 @@ pub enum Problem {
     },
 }
 
+/// The words of a branch behind a colon; nothing if it has none.
+pub fn quoted(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(": `{words}`") }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,10 +102,12 @@ impl fmt::Display for Problem {
             Self::StrayResult { id } => write!(f, "a result answers the call {id}, which is not there"),
             Self::BrokenParent { parent: Some(parent) } => write!(f, "it continues line {parent}, which is not there"),
             Self::BrokenParent { parent: None } => write!(f, "it does not say which line it continues"),
-            Self::DroppedBranch { last_line, prompts, messages, words } => write!(
-                f,
-                "resuming leaves out a branch up to line {last_line} ({prompts} prompts, {messages} messages): `{words}`"
-            ),
+            Self::DroppedBranch { last_line, prompts, messages, words } => {
+                let many = if *prompts == 1 { "" } else { "s" };
+                let counts =
+                    format!("{prompts} prompt{many}, {messages} message{}", if *messages == 1 { "" } else { "s" });
+                write!(f, "resuming leaves out a branch up to line {last_line} ({counts}){}", quoted(words))
+            }
             Self::DifferentDouble { uuid, earlier_line } => {
                 write!(
                     f,

@@ -18,7 +18,7 @@ const KEPT: usize = 4;
 const MAX_PROGRAM: usize = 8 << 20;
 
 /// What secrets look like: the first group is what is masked.
-const SHAPES: [&str; 35] = [
+const SHAPES: [&str; 37] = [
     // Anthropic, OpenAI and others that took the form over.
     r"\b(sk-ant-[A-Za-z0-9_-]{16,})",
     r"\b(sk-(?:proj-|svcacct-|admin-|or-v1-|lf-)?[A-Za-z0-9_-]{20,})",
@@ -51,6 +51,9 @@ const SHAPES: [&str; 35] = [
     r"\b((?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,})",
     r"\b(whsec_[A-Za-z0-9+/=]{24,})",
     r"\b(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})\b",
+    // This program's own: tokens of its server, and the key that seals a remote.
+    r"\b(uft_[A-Za-z0-9_-]{20,})",
+    r"(?i:remote|seal|encryption)[ ._-]?(?i:key)\b[^A-Za-z0-9]{1,16}([0-9a-fA-F]{64})\b",
     // Forms that many use.
     r"\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})",
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----((?:[^-]|-[^-]){16,})",
@@ -127,6 +130,24 @@ mod tests {
         assert!(begin.elapsed() < std::time::Duration::from_secs(120), "{:?}", begin.elapsed());
         let long = format!("password={} next", "a1".repeat(500));
         assert_eq!(mask(&long), "password=a1a1…[masked 1000] next");
+    }
+
+    #[test]
+    fn s14_the_tokens_and_keys_of_this_program_are_masked() {
+        let (token, key) = ("uft_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0u1V", "0123456789abcdef".repeat(4));
+        for text in [
+            format!("the token is {token}."),
+            format!("$ cat ~/.config/unforget/remote.key\n{key}\n"),
+            format!("UNFORGET_REMOTE_KEY={key}"),
+            format!("remote_key: \"{key}\""),
+            format!("the remote key ({key})"),
+        ] {
+            let masked = mask(&text);
+            assert!(masked.contains(MARK) && !masked.contains(token) && !masked.contains(&key), "{masked}");
+        }
+        // Checksums look the same and are no secrets.
+        let sum = format!("sha256 {key}");
+        assert_eq!(mask(&sum), sum);
     }
 
     #[test]

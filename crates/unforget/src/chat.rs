@@ -18,7 +18,8 @@ use unforget_agent::model::anthropic::{Anthropic, Credential, Options};
 use unforget_agent::model::offline::Offline;
 use unforget_agent::model::{BoxFuture, Model};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::{Call, Commands, Toolbox, Workspace};
+use unforget_agent::tools::sandbox::{self, Sandbox, Support};
+use unforget_agent::tools::{Call, Commands, OUTSIDE, Secrets, Toolbox, Workspace};
 use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
@@ -34,6 +35,7 @@ use crate::commands::remote::Place;
 use crate::config::{self, Ack, Config};
 use crate::failure::{Failure, Outcome, Result};
 
+mod approval;
 mod arrival;
 mod banner;
 mod bar;
@@ -125,6 +127,9 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     let outcome = match prompt {
         Some(prompt) => oneshot::run(&mut chat, &prompt),
         None => {
+            if let Some(note) = sandbox_note(&chat.config) {
+                context.tell(&format!("note: {note}"))?;
+            }
             chat.caretaker = Some(Caretaker::start(context.catalog.clone()));
             repl::run(&mut chat)
         }
@@ -180,14 +185,17 @@ impl<'a> Chat<'a> {
     fn new(context: &'a Context, config: Config, session: Session) -> Result<Self> {
         let workspace = std::path::absolute(&config.workspace)?;
         let confined = confine(context, &config, &workspace)?;
-        let tools = unforget_agent::tools::standard(confined, commands(&config), context.store.source().clone());
+        let commands = commands(context, &config, &crate::secrets::list(&config, &[])?)?;
+        let tools = unforget_agent::tools::standard(confined, commands, context.store.source().clone());
         let settings = settings(&config)?;
         let model = model(&config)?;
         let tools = Toolbox::new(tools);
-        if let Some(unknown) = config.allow.iter().find(|name| *name != "all" && tools.find(name).is_none()) {
+        if let Some(unknown) =
+            config.allow.iter().find(|name| *name != "all" && *name != OUTSIDE && tools.find(name).is_none())
+        {
             let names: Vec<&str> = tools.names().collect();
             return Err(Failure::usage(format!("there is no tool `{unknown}` to be allowed"))
-                .hint(format!("there are: {}, and `all`", names.join(", "))));
+                .hint(format!("there are: {}, {OUTSIDE}, and `all`", names.join(", "))));
         }
         let mut allowed = Allowed::default();
         allowed.by_setting.extend(config.allow.iter().cloned());
@@ -289,9 +297,24 @@ impl<'a> Chat<'a> {
     }
 }
 
-/// How commands run.
-pub(crate) fn commands(config: &Config) -> Commands {
-    Commands::new(&config.command_environment)
+/// How commands run: with a clean environment, and in a sandbox if the kernel has one.
+pub(crate) fn commands(context: &Context, config: &Config, secrets: &Secrets) -> Result<Commands> {
+    let commands = Commands::new(&config.command_environment);
+    if !config.sandbox || sandbox::support() == Support::None {
+        return Ok(commands);
+    }
+    // This program as it runs, also if its file was replaced meanwhile.
+    let launcher = vec!["/proc/self/exe".into(), "confined".into()];
+    let home = std::path::absolute(&context.home)?;
+    let hidden = secrets.paths().iter().cloned().chain([home]).collect();
+    let temporary = vec![std::env::temp_dir()];
+    Ok(commands.confined(Sandbox { launcher, hidden, temporary }))
+}
+
+/// What has to be known about the sandbox before something runs without it, if anything.
+pub(crate) fn sandbox_note(config: &Config) -> Option<&'static str> {
+    let support = sandbox::support();
+    (config.sandbox && support != Support::Full).then(|| support.told())
 }
 
 /// A folder for tools, with what is none of their business out of reach.

@@ -207,6 +207,23 @@ pub(crate) enum Command {
         /// The command; the page of the whole program if none is given
         command: Option<String>,
     },
+    /// Become a command in a sandbox; the program starts itself with it
+    #[command(hide = true)]
+    Confined(Confined),
+}
+
+/// A command and its sandbox.
+#[derive(Debug, Args)]
+pub(crate) struct Confined {
+    /// What it may change
+    #[arg(long)]
+    pub(crate) writable: Vec<PathBuf>,
+    /// What it may not read
+    #[arg(long)]
+    pub(crate) hidden: Vec<PathBuf>,
+    /// The command
+    #[arg(last = true)]
+    pub(crate) command: String,
 }
 
 #[derive(Debug, Args, Default)]

@@ -32,6 +32,7 @@ mod append;
 pub(crate) mod checkpoint;
 pub(crate) mod claude;
 mod config;
+mod confined;
 pub(crate) mod conversation;
 mod diff;
 mod doctor;
@@ -93,6 +94,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
             return Ok(Outcome::Done);
         }
         Some(Command::Config(configuration)) => return config::run(&configuration, cli.json),
+        Some(Command::Confined(confined)) => return confined::run(&confined),
         Some(Command::Token(token)) => return token::run(&token.command, cli.json),
         other => other,
     };
@@ -137,9 +139,13 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Some(Command::Expire(expire)) => keep::expire(&context, &expire),
         Some(Command::Label(label)) => keep::label(&context, &label),
         Some(Command::Pin(pin)) => keep::pin(&context, &pin),
-        Some(Command::Completions { .. } | Command::Man { .. } | Command::Config(_) | Command::Token(_)) => {
-            Ok(Outcome::Done)
-        }
+        Some(
+            Command::Completions { .. }
+            | Command::Man { .. }
+            | Command::Config(_)
+            | Command::Confined(_)
+            | Command::Token(_),
+        ) => Ok(Outcome::Done),
     }
 }
 

@@ -118,6 +118,8 @@ pub(crate) struct Config {
     pub(crate) allow: Vec<String>,
     pub(crate) workspace: PathBuf,
     pub(crate) command_environment: Vec<String>,
+    /// Whether commands run in a sandbox where the kernel has one.
+    pub(crate) sandbox: bool,
     pub(crate) key: Key,
     pub(crate) system: Option<String>,
     pub(crate) system_file: Option<PathBuf>,
@@ -185,6 +187,7 @@ impl Config {
             keep_tokens: values.number("keep_tokens"),
             allow: values.list("allow"),
             workspace: values.path("workspace").unwrap_or_else(|| PathBuf::from(".")),
+            sandbox: values.text("sandbox").as_deref() != Some("off"),
             command_environment: values.list("command_environment"),
             key: key.parse().map_err(unforget_core::Error::from)?,
             system: values.text("system"),

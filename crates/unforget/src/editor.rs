@@ -89,9 +89,15 @@ impl Editor {
     }
 
     /// Reads the answer to a question: one line, which is not remembered.
+    ///
+    /// Nothing that was typed or pasted before the question is an answer to it: what the terminal holds is dropped, and what
+    /// the other editor has read ahead stays with it.
     pub(crate) fn ask(&mut self, question: &str) -> Result<Input> {
-        self.inner.set_helper(None);
-        match self.inner.readline(question) {
+        if io::stdin().is_terminal() {
+            rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush).map_err(io::Error::from)?;
+        }
+        let mut editor = rustyline::DefaultEditor::new().map_err(failure)?;
+        match editor.readline(question) {
             Ok(line) => Ok(Input::Line(line)),
             Err(ReadlineError::Interrupted) => Ok(Input::Interrupted),
             Err(ReadlineError::Eof) => Ok(Input::End),

@@ -38,6 +38,9 @@ pub(crate) fn begin(cli: &Cli) -> Result<()> {
     let ours = ["unforget", "unforget_remote", "unforget_server", "unforget_claude"];
     let ours = Targets::new().with_targets(ours.map(|target| (target, level)));
     let ours = ours.with_target(unforget_server::trace::TARGET, LevelFilter::OFF);
+    // A command ends with its error and a hint; the same without them before that helps nobody who did not ask for it.
+    let is_told_twice = cli.log.is_none() && !matches!(cli.command, Some(Command::Serve(_) | Command::Store(_)));
+    let ours = if is_told_twice { ours.with_target("unforget_remote::observed", LevelFilter::ERROR) } else { ours };
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_target(false);
     let failed = |error: TryInitError| Failure::new(error.to_string());
     let registry = tracing_subscriber::registry().with(traced);

@@ -9,13 +9,43 @@ use std::io::{IsTerminal as _, Write};
 use unforget_core::json::needs_care;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+/// What the rows of a question begin with. Nothing that is shown can draw it.
+pub(crate) const BAR: char = '\u{2590}';
+
 /// Text that a terminal shows and does not obey; line feeds and tabs stay.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
-    let harmless = |c: char| matches!(c, '\n' | '\t') || !needs_care(c);
-    if text.chars().all(harmless) {
+    let mut before = None;
+    let mut is_harmless = |c: char| matches!(c, '\n' | '\t') || is_plain(before.replace(c), c);
+    if text.chars().all(&mut is_harmless) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().flat_map(|c| if harmless(c) { vec![c] } else { visible(c) }).collect())
+    before = None;
+    let mut is_harmless = |c: char| matches!(c, '\n' | '\t') || is_plain(before.replace(c), c);
+    Cow::Owned(text.chars().flat_map(|c| if is_harmless(c) { vec![c] } else { visible(c) }).collect())
+}
+
+/// Whether a character is shown as it is behind another one: it is seen, obeyed by nothing, and not the bar of a question.
+///
+/// Joiners and variants that emoji and some scripts are written with leave no mark of their own, and stay only where they
+/// mean something: directly behind a character beyond ASCII.
+pub(crate) fn is_plain(before: Option<char>, character: char) -> bool {
+    let joins = matches!(character, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
+    let is_behind =
+        |before: char| !before.is_ascii() && !needs_care(before) && (!is_unseen(before) || before == '\u{fe0f}');
+    // Keycaps are digits with a variant.
+    let is_keycap = |before: char| character == '\u{fe0f}' && (before.is_ascii_digit() || matches!(before, '#' | '*'));
+    match joins {
+        true => before.is_some_and(|before| is_behind(before) || is_keycap(before)),
+        false => !needs_care(character) && !is_unseen(character) && character != BAR,
+    }
+}
+
+/// Whether a character leaves no mark: text can be hidden in such, or between them.
+fn is_unseen(character: char) -> bool {
+    matches!(character,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Text on one line.
@@ -26,6 +56,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// `␛` for an escape, `<U+202E>` for a character that turns the text around.
 fn visible(character: char) -> Vec<char> {
     match u32::from(character) {
+        _ if character == BAR => vec!['|'],
         code @ 0..=0x1f => char::from_u32(0x2400 + code).into_iter().collect(),
         0x7f => vec!['\u{2421}'],
         code => format!("<U+{code:04X}>").chars().collect(),
@@ -103,6 +134,14 @@ pub(crate) fn columns() -> Option<usize> {
         .filter(|columns| *columns > 0)
 }
 
+/// The height of the terminal, if there is one.
+pub(crate) fn lines() -> Option<usize> {
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .ok()
+        .map(|size| usize::from(size.ws_row))
+        .filter(|lines| *lines > 0)
+}
+
 /// Whether lines and boxes can be drawn: the terminal speaks UTF-8 and is not one that can only print.
 pub(crate) fn draws_lines() -> bool {
     let is_set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -138,6 +177,11 @@ fn local(ms: i64) -> Option<jiff::Zoned> {
     jiff::Timestamp::from_millisecond(ms).ok().map(|time| time.to_zoned(jiff::tz::TimeZone::system()))
 }
 
+/// `1 payload`, `2 payloads`.
+pub(crate) fn number_of(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// `812`, `12.3k`, `4.5M`: how many, in few characters.
 pub(crate) fn count(count: u64) -> String {
     match count {
@@ -171,6 +215,22 @@ mod tests {
     fn z12_terminal_escapes_and_direction_marks_become_visible() {
         assert_eq!(safe("a\u{1b}[2Jb\u{7}\u{202e}c\u{9b}\r\n\tok"), "a␛[2Jb␇<U+202E>c<U+009B>␍\n\tok");
         assert!(matches!(safe("plain 日本語 🎉"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn s18_characters_that_leave_no_mark_become_visible() {
+        assert_eq!(safe("a\u{200b}b\u{2060}c\u{ad}d\u{feff}"), "a<U+200B>b<U+2060>c<U+00AD>d<U+FEFF>");
+        assert_eq!(safe("ok\u{e0069}\u{e0067}\u{e007f}"), "ok<U+E0069><U+E0067><U+E007F>");
+        assert_eq!(safe("x\u{200d}y\u{fe0f}z\u{3164}"), "x<U+200D>y<U+FE0F>z<U+3164>");
+        assert_eq!(safe("\u{1f469}\u{200d}\u{200d}\u{200d}"), "\u{1f469}\u{200d}<U+200D><U+200D>");
+        // What emoji and some scripts are written with stays.
+        for text in
+            ["\u{1f469}\u{200d}\u{1f4bb}", "\u{2764}\u{fe0f}\u{200d}\u{1f525}", "1\u{fe0f}\u{20e3}", "می\u{200c}خواهم"]
+        {
+            assert!(matches!(safe(text), Cow::Borrowed(_)), "{text:?}");
+        }
+        assert_eq!(safe("▐ Allow?"), "| Allow?");
+        assert_eq!([number_of(1, "payload"), number_of(2, "payload")], ["1 payload", "2 payloads"]);
     }
 
     #[test]

@@ -28,3 +28,23 @@ pub(crate) fn list(config: &Config, named: &[Option<&Path>]) -> Result<Secrets> 
     }
     Ok(secrets)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::file::File;
+    use crate::config::flags::Flags;
+
+    #[test]
+    fn s5_keys_and_tokens_are_on_the_list_wherever_flags_and_settings_put_them() {
+        let file = File::parse(Path::new("/settings/config.toml"), "").unwrap();
+        let environment = |name: &str| (name == "UNFORGET_REMOTE_KEY").then(|| "/vault/sealing.key".to_owned());
+        let config = Config::load(&Flags::default(), environment, &file).unwrap();
+        let secrets = list(&config, &[Some(Path::new("given/tokens")), None]).unwrap();
+        let given = std::env::current_dir().unwrap().join("given/tokens");
+        for path in ["/settings/config.toml", "/settings/tokens.jsonl", "/settings/remote.key", "/vault/sealing.key"] {
+            assert!(secrets.paths().contains(&PathBuf::from(path)), "{path}");
+        }
+        assert!(secrets.paths().contains(&given));
+    }
+}

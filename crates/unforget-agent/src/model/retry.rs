@@ -87,7 +87,10 @@ impl Waits {
         }
         let Some(delay) = self.delays.next() else { return Err(refusal.error) };
         self.attempt += 1;
-        Ok(Wait { attempt: self.attempt, of: self.of, time: named.max(delay) })
+        // As many as there will be: a server that cannot be reached is not tried as often as one that is busy.
+        let is_unreachable = matches!(refusal.error, ModelError::Unreachable { .. });
+        let of = if is_unreachable { self.of.min(UNREACHABLE) } else { self.of };
+        Ok(Wait { attempt: self.attempt, of, time: named.max(delay) })
     }
 }
 
@@ -119,6 +122,14 @@ mod tests {
         let often = Retry { times: 9, ..STEADY };
         assert_eq!(waits(&often, &[Again::Later; 9])[5..], [Some(MAX_DELAY); 4]);
         assert_eq!(waits(&Retry { times: 0, ..STEADY }, &[Again::Later]), [None]);
+    }
+
+    #[test]
+    fn b11_no_more_retries_are_announced_than_are_made() {
+        let mut waits = Waits::new(&STEADY, u32::MAX);
+        let away = || Refusal { error: ModelError::Unreachable { message: String::new() }, again: Again::Later };
+        let told: Vec<_> = (0..3).map(|_| waits.next(away()).ok().map(|wait| (wait.attempt, wait.of))).collect();
+        assert_eq!(told, [Some((1, 2)), Some((2, 2)), None]);
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! come back are guarded against: it waits for input (there is none), it runs for ever (the limit), it has ended and a
 //! background process still holds its output (a short wait, and the process is left alone).
 //!
-//! A command may do what the user may do, also outside the workspace; that is why it asks first. Its environment is what
-//! `commands` passes on. What it prints is bounded by `capture`.
+//! A command asks first. It runs in the `sandbox`, if there is one and the call does not ask for a run outside it, which is
+//! allowed separately; without one it may do what the user may do. Its environment is what `commands` passes on. What it prints is bounded by `capture`.
 
 mod group;
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -40,6 +41,11 @@ const MAX_LIMIT: Duration = Duration::from_secs(600);
 const MAX_OUTPUT: usize = 10 * 1024 * 1024;
 /// How long the output of a command that has ended is waited for.
 const DRAIN: Duration = Duration::from_millis(500);
+/// What programs say when the kernel refuses something.
+const REFUSALS: [&str; 3] = ["ermission denied", "peration not permitted", "Read-only file system"];
+/// What a model has to know then.
+const IN_SANDBOX: &str = "the command ran in a sandbox, which refuses writes outside the workspace and reads of \
+                          credentials; with `outside` the person is asked to run it without";
 /// How much is read at once, in bytes.
 const PIECE: usize = 64 * 1024;
 
@@ -57,11 +63,12 @@ impl Tool for Bash {
 
     fn description(&self) -> &'static str {
         "Runs a command with bash in the workspace folder. Gives stdout and stderr as they come, then the exit code. There \
-         is no input, and each call starts a new shell. Processes left in the background need their output redirected."
+         is no input, and each call starts a new shell. Processes left in the background need their output redirected. \
+         Commands may be in a sandbox: writing outside the workspace and reading credentials is refused there."
     }
 
     fn schema(&self) -> &'static str {
-        r#"{"type":"object","properties":{"command":{"type":"string","description":"The command."},"timeout":{"type":"number","exclusiveMinimum":0,"maximum":600,"description":"Seconds until it is ended; 120 if absent, at most 600."}},"required":["command"],"additionalProperties":false}"#
+        r#"{"type":"object","properties":{"command":{"type":"string","description":"The command."},"timeout":{"type":"number","exclusiveMinimum":0,"maximum":600,"description":"Seconds until it is ended; 120 if absent, at most 600."},"outside":{"type":"boolean","description":"Run outside the sandbox. The person is asked each time; only if the sandbox refused what the task needs."}},"required":["command"],"additionalProperties":false}"#
     }
 
     fn asks_first(&self) -> bool {
@@ -70,14 +77,14 @@ impl Tool for Bash {
 
     fn run<'a>(&'a self, input: &'a Value, abort: &'a CancellationToken) -> BoxFuture<'a, Output> {
         Box::pin(async move {
-            let (command, limit) = match arguments(input) {
+            let (command, limit, is_outside) = match arguments(input) {
                 Ok(arguments) => arguments,
                 Err(output) => return output,
             };
             if abort.is_cancelled() {
                 return Output::failed("[aborted by the user before it began]");
             }
-            match Running::start(command, self.workspace.path(), &self.commands) {
+            match Running::start(command, self.workspace.path(), &self.commands, is_outside) {
                 Ok(running) => running.finish(limit, abort).await,
                 Err(error) => Output::failed(format!(
                     "the command cannot be started: {error}; a very long one can be written to a file and run from there"
@@ -87,8 +94,8 @@ impl Tool for Bash {
     }
 }
 
-fn arguments(input: &Value) -> Result<(&str, Duration), Output> {
-    let arguments = Arguments::new(input, &["command", "timeout"])?;
+fn arguments(input: &Value) -> Result<(&str, Duration, bool), Output> {
+    let arguments = Arguments::new(input, &["command", "timeout", "outside"])?;
     let command = arguments.text("command")?;
     if command.trim().is_empty() {
         return Err(Output::failed("the argument `command` must not be empty"));
@@ -97,7 +104,7 @@ fn arguments(input: &Value) -> Result<(&str, Duration), Output> {
         // What is too long for a duration is too long for a command.
         Duration::try_from_secs_f64(seconds).unwrap_or(MAX_LIMIT).min(MAX_LIMIT)
     });
-    Ok((command, limit))
+    Ok((command, limit, arguments.flag("outside")?))
 }
 
 /// Why a command is no longer waited for.
@@ -116,16 +123,23 @@ struct Running {
     child: Child,
     speech: Speech,
     began: Instant,
+    is_confined: bool,
 }
 
 impl Running {
-    fn start(command: &str, folder: &Path, commands: &Commands) -> io::Result<Self> {
-        let (child, pipe) = match spawn("bash", command, folder, commands) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => spawn("sh", command, folder, commands)?,
-            other => other?,
+    fn start(command: &str, folder: &Path, commands: &Commands, is_outside: bool) -> io::Result<Self> {
+        let sandbox = commands.sandbox.as_ref().filter(|_| !is_outside);
+        let is_confined = sandbox.is_some();
+        let shell = |name: &str| (name.into(), vec!["-c".into(), "--".into(), command.into()]);
+        let (child, pipe) = match sandbox {
+            Some(sandbox) => spawn(sandbox.command_line(folder, command)?, folder, commands)?,
+            None => match spawn(shell("bash"), folder, commands) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => spawn(shell("sh"), folder, commands)?,
+                other => other?,
+            },
         };
         let speech = Speech { pipe: Some(pipe), piece: vec![0; PIECE], capture: Capture::new(MAX_OUTPUT) };
-        Ok(Self { group: Group::of(&child), child, speech, began: Instant::now() })
+        Ok(Self { group: Group::of(&child), child, speech, began: Instant::now(), is_confined })
     }
 
     async fn finish(mut self, limit: Duration, abort: &CancellationToken) -> Output {
@@ -140,6 +154,8 @@ impl Running {
             End::Lost(error) => (format!("[the command was lost: {error}]"), true),
         };
         let mut text = self.speech.capture.into_text();
+        let is_refused = is_error && self.is_confined && REFUSALS.iter().any(|refusal| text.contains(refusal));
+        let note = if is_refused { format!("{note}\n[{IN_SANDBOX}]") } else { note };
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -214,12 +230,16 @@ impl Speech {
     }
 }
 
-fn spawn(shell: &str, command: &str, folder: &Path, commands: &Commands) -> io::Result<(Child, Receiver)> {
+fn spawn(
+    (program, arguments): (OsString, Vec<OsString>),
+    folder: &Path,
+    commands: &Commands,
+) -> io::Result<(Child, Receiver)> {
     // One pipe for both, so that what is written first is read first.
     let (reader, writer) = io::pipe()?;
     let receiver = Receiver::from_owned_fd(reader.into())?;
-    let mut shell = Command::new(shell);
-    shell.args(["-c", "--", command]).current_dir(folder).process_group(0).kill_on_drop(true);
+    let mut shell = Command::new(program);
+    shell.args(arguments).current_dir(folder).process_group(0).kill_on_drop(true);
     shell.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     shell.env_clear().envs(commands.environment(std::env::vars_os()));
     Ok((shell.spawn()?, receiver))

@@ -5,6 +5,11 @@
 
 use std::ffi::OsString;
 
+use serde_json::Value;
+
+use super::Call;
+use super::sandbox::Sandbox;
+
 /// The variables that every command gets, if they are set.
 const PASSED: [&str; 50] = [
     "CC",
@@ -66,12 +71,36 @@ const LOCALE: &str = "LC_";
 pub struct Commands {
     /// Names that a setting adds; one that ends in `*` stands for all that begin so.
     environment: Vec<String>,
+    pub(super) sandbox: Option<Sandbox>,
+}
+
+/// The name that allows commands outside the sandbox in advance; `all` does not.
+pub const OUTSIDE: &str = "bash_outside";
+
+/// Whether a call wants to run a command outside the sandbox.
+pub fn is_outside(call: &Call) -> bool {
+    let wants =
+        |input: Value| input.get("outside").is_some_and(|outside| outside != &Value::Bool(false) && !outside.is_null());
+    call.name == "bash" && serde_json::from_str(&call.input).is_ok_and(wants)
+}
+
+/// Whether one of these names allows a call in advance.
+pub fn is_allowed_by<'n>(call: &Call, mut names: impl Iterator<Item = &'n String>) -> bool {
+    let is_outside = is_outside(call);
+    names.any(|name| if is_outside { name == OUTSIDE } else { *name == call.name || name == "all" })
 }
 
 impl Commands {
     /// Commands that get these variables, too.
     pub fn new(environment: &[String]) -> Self {
-        Self { environment: environment.to_vec() }
+        Self { environment: environment.to_vec(), sandbox: None }
+    }
+
+    /// The same in a sandbox.
+    #[must_use]
+    pub fn confined(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = Some(sandbox);
+        self
     }
 
     /// What a command gets of these variables.
@@ -94,6 +123,23 @@ impl Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn s5_only_its_own_name_allows_a_command_outside_the_sandbox() {
+        let call = |input: &str| Call { id: String::new(), name: "bash".to_owned(), input: input.to_owned() };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let outside = call(r#"{"command":"ls","outside":true}"#);
+        for (list, inside, beyond) in [
+            (names(&["bash"]), true, false),
+            (names(&["all"]), true, false),
+            (names(&["bash_outside"]), false, true),
+            (names(&["all", "bash_outside"]), true, true),
+        ] {
+            assert_eq!(is_allowed_by(&call(r#"{"command":"ls"}"#), list.iter()), inside, "{list:?}");
+            assert_eq!(is_allowed_by(&call(r#"{"command":"ls","outside":false}"#), list.iter()), inside, "{list:?}");
+            assert_eq!(is_allowed_by(&outside, list.iter()), beyond, "{list:?}");
+        }
+    }
 
     #[test]
     fn s6_a_command_gets_what_is_on_the_list_and_what_a_setting_adds() {

@@ -328,3 +328,13 @@ proptest! {
         prop_assert_eq!(repaired(&copy), copy);
     }
 }
+
+#[test]
+fn b11_a_branch_without_words_has_no_empty_quotation() {
+    let told = |words: &str, prompts| {
+        let words = words.to_owned();
+        super::Problem::DroppedBranch { last_line: 7, prompts, messages: 1, words }.to_string()
+    };
+    assert_eq!(told("", 0), "resuming leaves out a branch up to line 7 (0 prompts, 1 message)");
+    assert_eq!(told("hello", 1), "resuming leaves out a branch up to line 7 (1 prompt, 1 message): `hello`");
+}

@@ -102,7 +102,7 @@ impl Host for Watched {
 
     fn standing(&self, call: &Call) -> Option<Answer> {
         let allowed = &self.live.shared.allowed;
-        if allowed.iter().any(|name| *name == call.name || name == "all") {
+        if unforget_agent::tools::is_allowed_by(call, allowed.iter()) {
             return Some(Answer::Allowed { by: "setting" });
         }
         let reason = "nobody is there to allow it".to_owned();

@@ -12,9 +12,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio_util::sync::CancellationToken;
 use unforget_agent::host::{Answer, Host, Notice};
 use unforget_agent::model::{BoxFuture, Delta, Event};
-use unforget_agent::tools::{Call, Output};
+use unforget_agent::tools::{Call, OUTSIDE, Output, is_allowed_by, is_outside};
 use unforget_core::json;
 
+use super::approval::{BAR, Sheet};
 use super::signals::Busy;
 use crate::editor::{self, Editor};
 use crate::markdown::{self, Renderer};
@@ -25,7 +26,9 @@ const CALL_COLUMNS: usize = 78;
 /// A tool that ran longer says how long.
 const LONG: Duration = Duration::from_secs(1);
 /// What may be answered to a question.
-const QUESTION: &str = "  Allow? [y]es, [n]o, [a]lways (until you quit), or say why not: ";
+const QUESTION: &str = "Allow? [y]es, [n]o, [a]lways (until you quit), or say why not: ";
+/// The same if not all of the call is shown.
+const QUESTION_FOLDED: &str = "Allow? [y]es, [n]o, [v]iew all, [a]lways (until you quit), or why not: ";
 
 /// What a person allowed for as long as the program runs.
 #[derive(Debug, Default)]
@@ -38,7 +41,7 @@ pub(crate) struct Allowed {
 
 impl Allowed {
     pub(crate) fn standing(&self, call: &Call) -> Option<Answer> {
-        let all = |set: &BTreeSet<String>| set.contains(&call.name) || set.contains("all");
+        let all = |set: &BTreeSet<String>| is_allowed_by(call, set.iter());
         if all(&self.by_setting) {
             return Some(Answer::Allowed { by: "setting" });
         }
@@ -212,31 +215,59 @@ impl Host for Terminal<'_> {
     fn approve<'c>(&'c mut self, call: &'c Call) -> BoxFuture<'c, Answer> {
         self.quiet();
         self.end_speech();
-        let bold = Style::new().bold();
-        self.line(&format!("  {bold}{} wants to run:{bold:#}", screen::one_line(&call.name)));
-        for line in shown_arguments(call) {
-            self.line(&format!("    {line}"));
-        }
-        let answer = self.ask(call);
+        let sheet = Sheet::new(call, screen::columns().unwrap_or(80), screen::lines().unwrap_or(24));
+        let answer = self.ask(call, &sheet);
         Box::pin(std::future::ready(answer))
     }
 }
 
 impl Terminal<'_> {
+    /// Shows the header and as much of a call as fits on the screen with the question.
+    fn show(&mut self, sheet: &Sheet) {
+        let (bold, bar) = (Style::new().bold(), AnsiColor::Yellow.on_default());
+        self.line(&format!("{bar}{BAR}{bar:#} {bold}{}{bold:#}", sheet.header()));
+        for row in sheet.shown() {
+            self.line(&format!("{bar}{BAR}{bar:#} {row}"));
+        }
+    }
+
+    /// Shows all of a call, a page at a time.
+    fn show_all(&mut self, sheet: &Sheet) {
+        let (bar, pages) = (AnsiColor::Yellow.on_default(), sheet.pages());
+        for (number, page) in pages.iter().enumerate() {
+            for row in *page {
+                self.line(&format!("{bar}{BAR}{bar:#} {row}"));
+            }
+            let Some(editor) = self.editor.as_deref_mut() else { return };
+            let more = format!("{BAR} Page {} of {}; Enter goes on, q goes back: ", number + 1, pages.len());
+            if !matches!(editor.ask(&more), Ok(editor::Input::Line(line)) if line.trim().is_empty()) {
+                return;
+            }
+        }
+    }
+
     /// Asks until there is an answer. The thread waits, and nothing else is to be done meanwhile.
-    fn ask(&mut self, call: &Call) -> Answer {
+    fn ask(&mut self, call: &Call, sheet: &Sheet) -> Answer {
         let denied = |reason: Option<String>| Answer::Denied { by: "person", reason };
-        let Some(editor) = self.editor.as_deref_mut() else { return denied(None) };
-        let _waiting = self.busy.wait();
+        let busy = self.busy.clone();
+        let _waiting = busy.wait();
+        let question = format!("{BAR} {}", if sheet.is_folded() { QUESTION_FOLDED } else { QUESTION });
+        self.show(sheet);
         loop {
-            match editor.ask(QUESTION) {
+            let Some(editor) = self.editor.as_deref_mut() else { return denied(None) };
+            match editor.ask(&question) {
                 Ok(editor::Input::Line(line)) => match line.trim().to_lowercase().as_str() {
                     "y" | "yes" => return Answer::Allowed { by: "person" },
                     "a" | "always" => {
-                        self.allowed.always.insert(call.name.clone());
+                        let name = if is_outside(call) { OUTSIDE } else { call.name.as_str() };
+                        self.allowed.always.insert(name.to_owned());
                         return Answer::Allowed { by: "person" };
                     }
                     "n" | "no" => return denied(None),
+                    "v" | "view" => {
+                        self.show_all(sheet);
+                        self.show(sheet);
+                    }
                     "" => {}
                     // Anything else is an answer to the model: why not, or what else.
                     other if other.len() > 1 => return denied(Some(line.trim().to_owned())),
@@ -263,21 +294,6 @@ pub(crate) fn shown_call(call: &Call) -> String {
         None => format!("{}({})", call.name, call.input),
     };
     screen::fit(&screen::one_line(&text), CALL_COLUMNS - 9)
-}
-
-/// What a call is about to do, whole: nobody should allow what they cannot see.
-fn shown_arguments(call: &Call) -> Vec<String> {
-    let members = json::members(&call.input).unwrap_or_default();
-    let mut lines = Vec::new();
-    for (name, value) in &members {
-        let text = json::string(value).map_or_else(|| (*value).to_owned(), std::borrow::Cow::into_owned);
-        let text = screen::safe(&text).into_owned();
-        let mut parts = text.lines();
-        let first = parts.next().unwrap_or_default();
-        lines.push(format!("{}: {first}", screen::one_line(name)));
-        lines.extend(parts.map(|line| format!("  {line}")));
-    }
-    lines
 }
 
 /// The first line of what came back, and how much there is.

@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 
+use unforget_agent::tools::sandbox;
 use unforget_core::json::quote;
+use unforget_remote::Address;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::{Change, Configuration};
@@ -59,6 +61,8 @@ fn show(args: &Configuration, json: bool) -> Result<Outcome> {
     }
     let exists = if File::read(&config.file)?.exists { "" } else { " (not there yet)" };
     writeln!(out, "\nThe file is {}{exists}.", screen::safe(&config.file.display().to_string()))?;
+    let sandbox = if config.sandbox { sandbox::support().told() } else { "commands run without a sandbox: it is off" };
+    writeln!(out, "Now {sandbox}.")?;
     writeln!(out, "`unforget config set NAME VALUE` changes it; flags and the environment win over it.")?;
     Ok(Outcome::Done)
 }
@@ -67,7 +71,7 @@ fn value(found: &Chosen) -> String {
     match &found.value {
         Some(value) if value.shown().is_empty() => "-".to_owned(),
         Some(value) => value.shown(),
-        None if found.setting.kind == Kind::Secret => "not set".to_owned(),
+        None if matches!(found.setting.kind, Kind::Secret | Kind::Remote) => "not set".to_owned(),
         None => "-".to_owned(),
     }
 }
@@ -110,8 +114,13 @@ fn set(setting: &Setting, text: &str, json: bool) -> Result<Outcome> {
         writeln!(out, "{{\"set\":{name},\"value\":{value},\"file\":{}}}", quote(&shown))?;
         return Ok(Outcome::Done);
     }
-    writeln!(out, "set {} to {} in {}", setting.name, screen::one_line(&value.shown()), screen::safe(&shown))?;
-    if setting.kind == Kind::Secret && (setting.name != "remote" || has_password(text)) {
+    let path = screen::safe(&shown);
+    match setting.kind {
+        Kind::Secret => writeln!(out, "set {} in {path}; its value is never shown", setting.name)?,
+        Kind::Remote => writeln!(out, "set {} to {} in {path}", setting.name, without_secrets(text))?,
+        _ => writeln!(out, "set {} to {} in {path}", setting.name, screen::one_line(&value.shown()))?,
+    }
+    if setting.kind == Kind::Secret || (setting.kind == Kind::Remote && has_password(text)) {
         writeln!(
             anstream::stderr(),
             "note: the secret is in a file and in your shell's history now; {} keeps it out of both",
@@ -122,6 +131,11 @@ fn set(setting: &Setting, text: &str, json: bool) -> Result<Outcome> {
         writeln!(anstream::stderr(), "note: {} is set in the environment and wins over the file", setting.variable)?;
     }
     Ok(Outcome::Done)
+}
+
+/// The address of a remote as it may be shown.
+fn without_secrets(address: &str) -> String {
+    Address::parse(address).map_or_else(|_| "an address".to_owned(), |address| screen::one_line(&address.shown()))
 }
 
 /// Whether an address holds a password; most of them do not.

@@ -120,8 +120,8 @@ fn jsonl(context: &Context, transcript: &Transcript, args: &Export) -> Result<Ou
             screen::write_stored(&mut io::stdout().lock(), written)?;
             if !blobs.is_empty() {
                 context.tell(&format!(
-                    "note: {} payloads are not in it; `--output FILE` writes them to FILE.blobs/",
-                    blobs.len()
+                    "note: not in it: {}; `--output FILE` writes what is missing to FILE.blobs/",
+                    screen::number_of(blobs.len() as u64, "payload")
                 ))?;
             }
         }
@@ -144,7 +144,11 @@ fn jsonl(context: &Context, transcript: &Transcript, args: &Export) -> Result<Ou
             if !publish_durable(&medium, &name, written)? {
                 return Err(exists(path));
             }
-            let told = format!("{} records, {} payloads", scanned.records.len(), blobs.len());
+            let told = format!(
+                "{}, {}",
+                screen::number_of(scanned.records.len() as u64, "record"),
+                screen::number_of(blobs.len() as u64, "payload")
+            );
             wrote(context, path, written.len() as u64, &told, &format!(",\"blobs\":{}", blobs.len()))?;
         }
     }
@@ -155,7 +159,8 @@ fn mask_all(context: &Context, bytes: &[u8]) -> Result<Masked> {
     let blobs = context.store.blobs();
     let masked = masked::masked(bytes, |hash| blobs.get(hash).ok());
     if masked.missing > 0 {
-        context.tell(&format!("note: {} payloads are not there and could not be masked", masked.missing))?;
+        context
+            .tell(&format!("note: not there, and so not masked: {}", screen::number_of(masked.missing, "payload")))?;
     }
     Ok(masked)
 }
@@ -200,7 +205,8 @@ fn bundle(context: &Context, transcript: &Transcript, args: &Export) -> Result<O
                 return Err(exists(path));
             }
             let (records, payloads) = (packed.manifest.records, packed.manifest.members.len() - 1);
-            let told = format!("{records} records, {payloads} payloads");
+            let told =
+                format!("{}, {}", screen::number_of(records, "record"), screen::number_of(payloads as u64, "payload"));
             wrote(context, path, packed.bytes, &told, &format!(",\"blobs\":{payloads}"))?;
             packed
         }

@@ -176,8 +176,8 @@ fn report(context: &Context, done: &Done, plan: &Plan, rules: &Rules, tense: Ten
         if payloads.removed > 0 {
             writeln!(
                 out,
-                "{} payloads that nobody refers to any more removed ({}).",
-                payloads.removed,
+                "Removed {} that nothing refers to any more ({}).",
+                screen::number_of(payloads.removed, "payload"),
                 screen::bytes(payloads.bytes)
             )?;
         }

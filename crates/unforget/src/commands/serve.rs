@@ -314,7 +314,10 @@ fn native(
     let has_commands = !is_shared || args.share_commands;
     let (home, clock) = (context.home.clone(), source.clone());
     let secrets = crate::secrets::list(config, &[args.tokens.as_deref(), args.there.key_file.as_deref()])?;
-    let commands = chat::commands(config);
+    let commands = chat::commands(context, config, &secrets)?;
+    if let Some(note) = chat::sandbox_note(config).filter(|_| has_commands) {
+        context.tell(&format!("note: {note}"))?;
+    }
     let tools = move |realm: &unforget_server::realm::Realm, session: &unforget_core::stamp::SessionId| {
         let folder = match &workspace {
             Some(folder) => folder.clone(),

@@ -57,7 +57,7 @@ fn argument(setting: &'static Setting) -> Option<Arg> {
         Kind::Choice(_) => ("WHO", ArgAction::Set),
         Kind::List => ("NAMES", ArgAction::Append),
         Kind::Path => ("PATH", ArgAction::Set),
-        Kind::Address => ("URL", ArgAction::Set),
+        Kind::Address | Kind::Remote => ("URL", ArgAction::Set),
         Kind::SessionKey => ("KEY", ArgAction::Set),
         Kind::Text | Kind::Secret | Kind::Retention | Kind::Prices => ("TEXT", ArgAction::Set),
     };

@@ -10,6 +10,7 @@ use toml_edit::Item;
 use unforget_agent::prices::Prices;
 use unforget_core::key::Key;
 use unforget_core::retention::Rules;
+use unforget_remote::Address;
 
 use super::table;
 
@@ -49,6 +50,8 @@ pub(crate) enum Kind {
     ChoiceOrNumber(&'static [&'static str], u64),
     /// Names.
     List,
+    /// Where a remote is; it may hold a password.
+    Remote,
     /// A file or a folder.
     Path,
     /// The key of a session.
@@ -95,7 +98,7 @@ const fn setting(
 
 /// Everything that can be set.
 #[rustfmt::skip]
-pub(crate) static SETTINGS: [Setting; 27] = [
+pub(crate) static SETTINGS: [Setting; 28] = [
     setting("model", Kind::Text, ["--model", "MODEL_ID"], Some("claude-sonnet-4-5"), "The model that answers"),
     setting("base_url", Kind::Address, ["--base-url", "ANTHROPIC_BASE_URL"], Some("https://api.anthropic.com"), "Where the API is"),
     setting("api_key", Kind::Secret, ["", "ANTHROPIC_API_KEY"], None, "The API's key; better in the environment than in the file, and never printed"),
@@ -107,13 +110,14 @@ pub(crate) static SETTINGS: [Setting; 27] = [
     setting("allow", Kind::List, ["--allow", "UNFORGET_ALLOW"], Some(""), "Tools that run without a question, separated by commas"),
     setting("workspace", Kind::Path, ["--workspace", "UNFORGET_WORKSPACE"], Some("."), "The folder that tools work in"),
     setting("command_environment", Kind::List, ["", "UNFORGET_COMMAND_ENVIRONMENT"], Some(""), "Environment variables that commands get besides the usual ones, separated by commas; `NAME_*` means all that begin so"),
+    setting("sandbox", Kind::Choice(&["auto", "off"]), ["", "UNFORGET_SANDBOX"], Some("auto"), "Whether commands run in a sandbox where the kernel has one (`auto`), or never (`off`)"),
     setting("key", Kind::SessionKey, ["--key", "UNFORGET_KEY"], Some("main:cli:user"), "The key of the session that is continued"),
     setting("system", Kind::Text, ["--system", "UNFORGET_SYSTEM"], None, "The system prompt"),
     setting("system_file", Kind::Path, ["--system-file", "UNFORGET_SYSTEM_FILE"], None, "A file with the system prompt"),
     setting("titles", Kind::Choice(&["local", "model"]), ["--titles", "UNFORGET_TITLES"], Some("local"), "Who makes titles: this program (`local`) or the `model`"),
     setting("max_steps", Kind::Number(1, 10_000), ["--max-steps", "UNFORGET_MAX_STEPS"], Some("100"), "How often tools may run in one turn"),
     setting("tool_output", Kind::Number(256, 16_777_216), ["--tool-output", "UNFORGET_TOOL_OUTPUT"], Some("16384"), "How much of a tool's output the model sees, in bytes"),
-    setting("remote", Kind::Secret, ["", "UNFORGET_REMOTE"], None, "Where the chat, `push`, `pull`, `sync` and `remote` copy sessions to and from; may hold a password, and is never printed"),
+    setting("remote", Kind::Remote, ["", "UNFORGET_REMOTE"], None, "Where the chat, `push`, `pull`, `sync` and `remote` copy sessions to and from; may hold a password, and is never printed"),
     setting("tenant", Kind::Text, ["", "UNFORGET_TENANT"], Some("default"), "Whose sessions they are there"),
     setting("remote_key", Kind::Path, ["", "UNFORGET_REMOTE_KEY"], None, "A file with the key that seals what is copied there (64 hexadecimal digits)"),
     setting("ack", Kind::Choice(&["local", "remote"]), ["--ack", "UNFORGET_ACK"], Some("local"), "When a turn counts as saved: on this disk (`local`), or when the remote has it, too (`remote`)"),
@@ -160,6 +164,7 @@ impl Kind {
         let value = match self {
             Kind::Text => Some(Value::Text(text.to_owned())).filter(|_| !text.trim().is_empty()),
             Kind::Secret => Some(Value::Secret(Hidden(text.into()))).filter(|_| is_word(text)),
+            Kind::Remote => Some(Value::Secret(Hidden(text.into()))).filter(|_| Address::parse(text).is_ok()),
             Kind::Address => Some(Value::Text(text.trim_end_matches('/').to_owned())).filter(|_| is_address(text)),
             Kind::Number(least, most) => number().filter(|n| (least..=most).contains(n)).map(Value::Number),
             Kind::Fraction(least, most) => {
@@ -208,6 +213,7 @@ impl Kind {
         match self {
             Kind::Text => "a text with something in it".to_owned(),
             Kind::Secret => "a key without blanks".to_owned(),
+            Kind::Remote => REMOTES.to_owned(),
             Kind::Address => "an address that begins with https:// or http://".to_owned(),
             Kind::Number(least, most) => format!("a whole number from {least} to {most}"),
             Kind::Fraction(least, most) => {
@@ -225,6 +231,10 @@ impl Kind {
         }
     }
 }
+
+/// What the address of a remote looks like.
+const REMOTES: &str =
+    "an address such as file:///directory, postgres://user@host/database, s3://bucket/prefix or agentcore://memory-id";
 
 fn is_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())

@@ -8,7 +8,6 @@
 //! Chinese and Japanese characters take two columns and may be parted, except that closing punctuation does not
 //! begin a line and opening brackets do not end one. Other words are parted only if they are longer than a line.
 
-use unforget_core::json::needs_care;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -127,7 +126,7 @@ impl Page {
                 self.blanks = if ink.code { self.blanks + 1 } else { self.blanks.max(1) };
                 self.blank_ink = ink;
             }
-            _ if needs_care(character) => {
+            _ if !screen::is_plain(self.word.chars().next_back(), character) => {
                 for shown in screen::safe(character.encode_utf8(&mut [0; 4])).chars() {
                     self.grow(shown, ink);
                 }

@@ -137,3 +137,29 @@ fn other_commands_do_not_care_for_settings() {
     home.write("settings/unforget/config.toml", "model = \n");
     assert_eq!(run(&home, &[], &["sessions"]).code, 0);
 }
+
+#[test]
+fn b9_an_address_that_is_none_is_refused_with_what_would_be_one() {
+    let home = Home::new();
+    let run = |arguments: &[&str]| {
+        let output = home.command().env("UNFORGET_CONFIG", home.path("config.toml")).args(arguments).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    for wrong in ["foo", "https://example.org", "s3://", "ftp://host/x"] {
+        let (code, _, err) = run(&["config", "set", "remote", wrong]);
+        assert!(code == 2 && err.contains("file:///directory") && err.contains("s3://bucket/prefix"), "{wrong}: {err}");
+    }
+    assert!(!home.path("config.toml").exists());
+    let (code, out, _) = run(&["config", "set", "remote", "postgres://ada:SECRET@db.example/notes"]);
+    assert!(code == 0 && out.starts_with("set remote to postgres://") && !out.contains("SECRET"), "{out}");
+    let (_, out, _) = run(&["config", "set", "api_key", "SECRET"]);
+    assert!(out.starts_with("set api_key in ") && out.ends_with("its value is never shown\n"), "{out}");
+}
+
+#[test]
+fn b11_an_error_of_a_remote_is_told_once_and_readable() {
+    let home = Home::new();
+    let said = home.run(&["pull", "--remote", &format!("file://{}", home.path("nowhere").display())]);
+    assert!(said.code != 0 && said.err.contains("error:") && !said.err.contains("WARN"), "{}", said.err);
+}

@@ -237,7 +237,7 @@ fn is_prompt(row: &str) -> bool {
 }
 
 fn is_question(row: &str) -> bool {
-    row.trim_start().starts_with("Allow?") && row.ends_with(':')
+    row.starts_with("▐ Allow?") && row.ends_with(':')
 }
 
 /// Draws what comes until nothing comes any more.

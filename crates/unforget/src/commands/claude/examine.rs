@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unforget_claude::doctor::{Activity, Finding, Problem, Stamp, examine, repair};
+use unforget_claude::doctor::{Activity, Finding, Problem, Stamp, examine, quoted, repair};
 use unforget_claude::id::SessionId;
 use unforget_claude::keep::{agent, kept_id};
 use unforget_claude::live;
@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
                 line(
                     context,
                     || format!("{{\"session\":\"{id}\",\"branch\":\"{copy}\"}}"),
-                    || format!("fixed  {copy} is the branch of {id} that resuming leaves out: `{words}`"),
+                    || format!("fixed  {copy} is the branch of {id} that resuming leaves out{}", quoted(words)),
                 )?;
             }
         }

@@ -19,6 +19,7 @@ use crate::cli;
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
+use crate::screen;
 
 pub(crate) fn push(context: &Context, args: &cli::Push) -> Result<Outcome> {
     let place = Place::open(context, &args.there)?;
@@ -306,7 +307,10 @@ impl<'c> Told<'c> {
                     writeln!(out, "{id}  {moved}, {lines} in all")?;
                 }
                 if missing > 0 {
-                    self.context.tell(&format!("note: {id}: {missing} payloads are on neither side"))?;
+                    self.context.tell(&format!(
+                        "note: {id}: on neither side: {}",
+                        screen::number_of(missing as u64, "payload")
+                    ))?;
                 }
             }
             Err(failure) => {

@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use unforget_testkit::api::Reply;
 
 use crate::scene::{Scene, of_type, results, runs, turns};
 use crate::terminal::{CTRL_C, CTRL_D};
@@ -208,4 +209,21 @@ fn the_key_is_kept_from_commands() {
     let environment = scene.worked("environment");
     assert!(environment.contains("PATH=") && !environment.contains(crate::scene::SECRET), "{environment}");
     assert_eq!(of_type(&scene.records(), "approval")[0]["by"], json!("setting"));
+}
+
+#[test]
+fn b10_a_call_that_was_aborted_counts_in_the_usage() {
+    let scene = Scene::online();
+    scene.api().push(Reply::Stall { text: "half an answer".to_owned() });
+    let mut terminal = scene.chat();
+    terminal.begin("hello");
+    terminal.wait_for("half an");
+    terminal.keys(CTRL_C);
+    terminal.prompt();
+    let records = scene.records();
+    let aborted = of_type(&records, "turn").into_iter().find(|turn| turn["state"] == "aborted").unwrap();
+    let sent = aborted["usage"]["input_tokens"].as_u64().unwrap_or_default();
+    assert!(sent > 0, "{aborted}");
+    let told: Value = serde_json::from_str(scene.run(&["usage", "--json"]).out.lines().next().unwrap()).unwrap();
+    assert!(told.to_string().contains(&format!(":{sent}")), "{told}");
 }
