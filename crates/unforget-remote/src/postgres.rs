@@ -74,7 +74,8 @@ impl Postgres {
     /// Reads a URL; nothing is asked of the database yet, so this succeeds also where it cannot be reached.
     ///
     /// Beside what the protocol's own URLs know, the query may have `schema=` (`unforget` without it),
-    /// `sslmode=disable|prefer|require|verify-full` and `sslrootcert=` (a file, or `system`).
+    /// `sslmode=disable|prefer|require|verify-full` (`verify-full` without it, `prefer` on this machine) and `sslrootcert=` (a file, or
+    /// `system`).
     pub fn open(url: &str, limits: Limits) -> Result<Self> {
         let options = Options::parse(url)?;
         let statements = Statements::new(&options.schema);

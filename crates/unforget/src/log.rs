@@ -3,6 +3,8 @@
 //! Commands that carry sessions tell what is tried again without being asked: a person who waits wants to know for what. A chat
 //! tells only if it is asked to, since it has its own words for it.
 
+use std::io::{self, Write};
+
 use clap::ValueEnum as _;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -12,6 +14,7 @@ use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 use crate::cli::{Cli, Command, Level};
 use crate::failure::{Failure, Result};
+use crate::screen;
 #[cfg(feature = "otel")]
 use crate::traces;
 
@@ -41,12 +44,30 @@ pub(crate) fn begin(cli: &Cli) -> Result<()> {
     // A command ends with its error and a hint; the same without them before that helps nobody who did not ask for it.
     let is_told_twice = cli.log.is_none() && !matches!(cli.command, Some(Command::Serve(_) | Command::Store(_)));
     let ours = if is_told_twice { ours.with_target("unforget_remote::observed", LevelFilter::ERROR) } else { ours };
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_target(false);
+    let lines = fmt::layer().with_writer(|| Screened(std::io::stderr())).with_ansi(false).with_target(false);
     let failed = |error: TryInitError| Failure::new(error.to_string());
     let registry = tracing_subscriber::registry().with(traced);
     match cli.json {
         true => registry.with(lines.json().flatten_event(true).with_filter(ours)).try_init().map_err(failed),
         false => registry.with(lines.without_time().with_filter(ours)).try_init().map_err(failed),
+    }
+}
+
+/// A writer of whole lines, each of which a terminal shows and does not obey: they may hold what a remote answered.
+struct Screened<W>(W);
+
+impl<W: Write> Write for Screened<W> {
+    /// The layer writes each event at once, with its line feed; any other line feed came from elsewhere.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let end = &text[line.len()..];
+        self.0.write_all(format!("{}{end}", screen::safe(line).replace('\n', "␊")).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -71,4 +92,40 @@ fn level(cli: &Cli) -> Result<Option<Level>> {
         )
     );
     Ok(carries.then_some(Level::Warn))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn s13_what_a_remote_answers_is_shown_and_not_obeyed() {
+        let shown = Shared::default();
+        let writer = shown.clone();
+        let lines = fmt::layer().with_writer(move || Screened(writer.clone())).with_ansi(false).without_time();
+        let error = "\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\nERROR forged";
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            tracing::warn!(%error, "trying again: {error}");
+        });
+        let shown = String::from_utf8(shown.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(shown.matches('\n').count(), 1, "{shown:?}");
+        assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{shown:?}");
+        assert!(shown.contains("owned") && shown.ends_with('\n'), "{shown:?}");
+    }
 }

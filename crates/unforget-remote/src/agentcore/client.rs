@@ -7,7 +7,7 @@
 //! A request is signed with its path encoded twice, as this service wants it and S3 does not. The signer at hand encodes once, so it is
 //! shown a path that is encoded already.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -55,7 +55,8 @@ pub(super) enum Created {
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
-    signer: Signer<Credential>,
+    /// Holds the credentials until they end, or the service says that they have.
+    signer: Mutex<Signer<Credential>>,
     endpoint: String,
     memory: String,
     place: String,
@@ -95,6 +96,7 @@ impl Client {
             Signer::new(context, DefaultCredentialProvider::new(), RequestSigner::new(SERVICE, &settings.region));
         let memory = encoded(&settings.memory);
         let pace = Pace::new(settings.rates, clock);
+        let signer = Mutex::new(signer);
         Ok(Self { http, signer, endpoint: settings.endpoint()?, memory, place, pace })
     }
 
@@ -220,7 +222,25 @@ impl Client {
             Some(body) => serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?,
             None => Vec::new(),
         };
-        let request = self.signed(method, &path, body).await?;
+        let answer = self.ask_once(method.clone(), &path, body.clone()).await?;
+        match answer {
+            Err(refusal) if refusal.is_expired() => {
+                // Files, containers and instances have new ones by now.
+                let mut signer = self.signer.lock().unwrap_or_else(PoisonError::into_inner);
+                *signer = signer.clone().with_credential_provider(DefaultCredentialProvider::new());
+            }
+            answer => return Ok(answer),
+        }
+        self.ask_once(method, &path, body).await
+    }
+
+    async fn ask_once<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Result<T, Refusal>> {
+        let request = self.signed(method, path, body).await?;
         // The address is left out of messages: it may hold a password, and is known anyway.
         let lost = |error: reqwest::Error| self.unavailable(told(&error.without_url()));
         let mut response = self.http.execute(request).await.map_err(lost)?;
@@ -258,7 +278,8 @@ impl Client {
         }
         let head = head.header("x-amz-content-sha256", encode::sha256_hex(&body));
         let (mut parts, ()) = head.body(()).map_err(|error| wrong(error.to_string()))?.into_parts();
-        if let Err(error) = self.signer.sign(&mut parts, None).await {
+        let signer = self.signer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = signer.sign(&mut parts, None).await {
             let reason = format!("there are no credentials: {error}");
             return Err(if error.is_retryable() {
                 self.unavailable(reason)
@@ -318,6 +339,11 @@ impl Refusal {
     fn is_about_the_request(&self) -> bool {
         let is_caller = self.name.contains("Token") || self.name.contains("Signature") || self.is_about_the_clock();
         matches!(self.status.as_u16(), 400 | 404) && !is_caller
+    }
+
+    /// Whether the credentials have ended.
+    fn is_expired(&self) -> bool {
+        matches!(self.name.as_str(), "ExpiredTokenException" | "ExpiredToken")
     }
 
     fn is_about_the_clock(&self) -> bool {

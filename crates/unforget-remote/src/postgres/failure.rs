@@ -11,6 +11,10 @@ use tokio_postgres::error::SqlState;
 
 use crate::error::{Error, printable};
 
+/// What to do about a server that is not trusted.
+const TLS: &str = "no password was sent; in the address, `sslrootcert=FILE` names the server's root certificate, \
+                   `sslmode=require` encrypts without proving the server, `sslmode=prefer` allows no encryption";
+
 /// A question that got no answer.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -34,7 +38,8 @@ impl Failure {
                 .iter()
                 .any(|kind| reason.starts_with(kind));
             let error = if is_refused && !is_cut_off(error) {
-                Error::Denied { place, reason }
+                let is_tls = reason.starts_with("error performing TLS handshake");
+                Error::Denied { place, reason: if is_tls { format!("{reason} ({TLS})") } else { reason } }
             } else {
                 Error::Unavailable { place, reason, wait: None }
             };

@@ -3,6 +3,7 @@
 //! The client library reads most of it; what it does not know is taken out before. No message here repeats a part of the URL, since any
 //! part may turn out to be a piece of a password that was not escaped.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use tokio_postgres::Config;
@@ -79,7 +80,10 @@ impl Options {
         // As the protocol's own clients have it: a root that is named is also asked for.
         let (mode, trust) = match mode.as_deref() {
             Some("disable") => (SslMode::Disable, Trust::Anybody),
-            None | Some("prefer") => (SslMode::Prefer, Trust::Anybody),
+            Some("prefer") => (SslMode::Prefer, Trust::Anybody),
+            // A server on this machine may do without; one elsewhere never gets a password before it has proved who it is.
+            None if roots.is_none() && is_local(&config) => (SslMode::Prefer, Trust::Anybody),
+            None => (SslMode::Require, roots.unwrap_or(Trust::System)),
             Some("require") => (SslMode::Require, roots.unwrap_or(Trust::Anybody)),
             Some("verify-full") => (SslMode::Require, roots.unwrap_or(Trust::System)),
             Some(_) => return Err(wrong("has an sslmode that is none of disable, prefer, require and verify-full")),
@@ -91,6 +95,19 @@ impl Options {
         let name = name_of(&config);
         Ok(Self { config, schema, trust, name })
     }
+}
+
+/// Whether every host is a socket or a loopback address.
+fn is_local(config: &Config) -> bool {
+    let is_local = |host: &Host| match host {
+        Host::Tcp(name) => {
+            let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            name == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    config.get_hosts().iter().all(is_local) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
 }
 
 /// Where a database is, from the parts that hold no secret.
@@ -136,6 +153,29 @@ mod tests {
         assert_eq!(options.config.get_ssl_mode(), SslMode::Prefer);
         let options = Options::parse("postgres://me@h/db?sslmode=require&sslrootcert=%2Fa+b%20c.pem").unwrap();
         assert_eq!(options.trust, Trust::Roots(PathBuf::from("/a+b c.pem")));
+    }
+
+    #[test]
+    fn s12_a_server_elsewhere_is_encrypted_and_proved_unless_the_url_says_otherwise() {
+        let read = |host: &str, query: &str| {
+            let options = Options::parse(&format!("postgres://me:pw@{host}/db?{query}")).unwrap();
+            (options.config.get_ssl_mode(), options.trust)
+        };
+        for host in ["db.example.com", "10.0.0.7", "[2001:db8::1]", "localhost.example.com", "127.0.0.1,db.example.com"]
+        {
+            assert_eq!(read(host, ""), (SslMode::Require, Trust::System), "{host}");
+        }
+        assert_eq!(read("localhost", "hostaddr=10.0.0.7").0, SslMode::Require);
+        for host in ["localhost", "127.0.0.1", "127.9.9.9", "[::1]", "%2Ftmp%2Fx"] {
+            assert_eq!(read(host, ""), (SslMode::Prefer, Trust::Anybody), "{host}");
+        }
+        let roots = Trust::Roots(PathBuf::from("/a.pem"));
+        assert_eq!(read("localhost", "sslrootcert=/a.pem"), (SslMode::Require, roots.clone()));
+        assert_eq!(read("db.example.com", "sslrootcert=/a.pem"), (SslMode::Require, roots));
+        // What the address says is obeyed.
+        assert_eq!(read("db.example.com", "sslmode=disable").0, SslMode::Disable);
+        assert_eq!(read("db.example.com", "sslmode=prefer").0, SslMode::Prefer);
+        assert_eq!(read("db.example.com", "sslmode=require"), (SslMode::Require, Trust::Anybody));
     }
 
     #[test]

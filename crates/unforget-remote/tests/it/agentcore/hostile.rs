@@ -160,3 +160,30 @@ async fn h1_mixed_up_lists_change_no_history() {
         server.trick(|tricks| *tricks = Default::default());
     }
 }
+
+#[tokio::test]
+async fn h7_credentials_that_have_expired_are_fetched_again() {
+    let server = server();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("credentials");
+    let write = |secret: &str| {
+        let text = format!("[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = {secret}\n");
+        std::fs::write(&file, text).unwrap();
+    };
+    let mut settings = settings(&server);
+    settings.environment.remove("AWS_ACCESS_KEY_ID");
+    settings.environment.remove("AWS_SECRET_ACCESS_KEY");
+    let path = file.display().to_string();
+    settings.environment.insert("AWS_SHARED_CREDENTIALS_FILE".to_owned(), path);
+    write("s3cret");
+    let remote = AgentCore::new(&settings).unwrap().remote();
+    let end = remote.append(&stream("keys"), &Frontier::default(), &lines(&["one"])).await.unwrap();
+    let expired = Fault::Error { status: 403, name: "ExpiredTokenException".to_owned() };
+    server.fail(Operation::CreateEvent, expired.clone(), 1);
+    assert_eq!(remote.append(&stream("keys"), &end, &lines(&["two"])).await.unwrap().lines, 2);
+    // The file is read again: what it says now is refused for another reason.
+    write("other");
+    server.fail(Operation::ListEvents, expired, 1);
+    let error = remote.frontier(&stream("keys")).await.unwrap_err();
+    assert!(matches!(&error, Error::Denied { reason, .. } if !reason.contains("Expired")), "{error}");
+}
