@@ -11,15 +11,15 @@ use axum::http::{HeaderMap, HeaderName};
 use secrecy::SecretString;
 use unforget_agent::prices::Prices;
 use unforget_core::key::Key;
-use unforget_core::stamp::SessionId;
 
 use crate::actor::ActorId;
 use crate::door::Door;
 use crate::entries::Entries;
 use crate::error::{Code, Problem, Result};
-use crate::hub::Hub;
+use crate::hub::{Admission, Hub, Watching};
 use crate::identity::Identity;
 use crate::limits::Limits;
+use crate::live::After;
 use crate::realm::Realm;
 use crate::socket::{Wanted, runtime_key};
 
@@ -101,22 +101,37 @@ impl App {
         &self.hub.shared().limits
     }
 
-    /// The session that is asked for; a new one if none is.
-    pub(crate) async fn session(
+    /// Watches the session that is asked for; a new one if none is. Nothing is begun before every bound was asked.
+    pub(crate) async fn attach(
         &self,
         realm: &Arc<Realm>,
         wanted: &Wanted,
         runtime: Option<&RuntimeSessionId>,
-    ) -> Result<SessionId> {
+        after: After,
+        purpose: Purpose<'_>,
+    ) -> Result<Watching> {
         let usual = self.hub.agents().usual();
-        match (wanted, runtime) {
-            (Wanted::Id(id), _) => Ok(id.clone()),
-            (Wanted::Key(key), _) => self.hub.of_key(realm, key).await,
-            (Wanted::Current, Some(session)) => self.hub.of_key(realm, &runtime_key(usual, session)?).await,
-            (Wanted::New(Some(agent)), Some(session)) => self.hub.of_key(realm, &runtime_key(agent, session)?).await,
-            (Wanted::New(agent), _) => self.begin(realm, agent.as_deref().unwrap_or(usual)).await,
-            (Wanted::Current, None) => self.begin(realm, usual).await,
-        }
+        let key = match (wanted, runtime) {
+            (Wanted::Id(id), _) => return self.hub.attach(realm, id, after).await,
+            (Wanted::Key(key), _) => Some(key.clone()),
+            (Wanted::Current, Some(session)) => Some(runtime_key(usual, session)?),
+            (Wanted::New(Some(agent)), Some(session)) => Some(runtime_key(agent, session)?),
+            (Wanted::New(_) | Wanted::Current, _) => None,
+        };
+        let (shared, actor) = (self.hub.shared(), realm.actor());
+        let ask = move || match purpose {
+            Purpose::Watch(unused) => unused.count(&shared.limits),
+            Purpose::Prompt(admission) => {
+                *admission = Some(shared.admission(actor)?);
+                Ok(())
+            }
+        };
+        let (id, mut reserved) = match (key, wanted) {
+            (Some(key), _) => self.hub.of_key(realm, &key, ask).await?,
+            (None, Wanted::New(Some(agent))) => self.hub.begin_live(realm, &fresh_key(agent)?, ask).await?,
+            (None, _) => self.hub.begin_live(realm, &fresh_key(usual)?, ask).await?,
+        };
+        self.hub.attach_reserved(realm, &id, after, &mut reserved).await
     }
 
     /// Sees whether a prompt could be taken at all: no session is begun for one that could not.
@@ -127,11 +142,36 @@ impl App {
             false => Ok(()),
         }
     }
+}
 
-    async fn begin(&self, realm: &Arc<Realm>, agent: &str) -> Result<SessionId> {
-        let peer = uuid::Uuid::now_v7().to_string();
-        let key = Key::new(agent, CHANNEL, None, &peer).map_err(unforget_core::Error::from)?;
-        self.hub.begin(realm, &key, None).await
+/// A key that nobody has.
+fn fresh_key(agent: &str) -> Result<Key> {
+    let peer = uuid::Uuid::now_v7().to_string();
+    Ok(Key::new(agent, CHANNEL, None, &peer).map_err(unforget_core::Error::from)?)
+}
+
+/// What a session is wanted for, and so what is asked before one is begun.
+pub(crate) enum Purpose<'a> {
+    /// To be watched, by a connection that began so many without a word.
+    Watch(&'a mut Unused),
+    /// For a prompt, whose place among those of its actor is taken first.
+    Prompt(&'a mut Option<Admission>),
+}
+
+/// How many sessions a connection began without a prompt.
+#[derive(Debug, Default)]
+pub(crate) struct Unused(usize);
+
+impl Unused {
+    fn count(&mut self, limits: &Limits) -> Result<()> {
+        let most = limits.unused_sessions;
+        if self.0 >= most {
+            let message =
+                format!("this connection began {most} sessions without a prompt (`unused_sessions`); send one");
+            return Err(Problem::new(Code::TooMany, message));
+        }
+        self.0 += 1;
+        Ok(())
     }
 }
 

@@ -162,6 +162,14 @@ impl Problem {
         Self::internal(what, if error.is_panic() { &"it panicked" } else { &"it was given up" })
     }
 
+    /// Says in a response when the client may try again, if that is of any use.
+    pub(crate) fn tell_when(&self, response: &mut Response) {
+        if matches!(self.code, Code::TooMany | Code::Unavailable) {
+            let seconds = axum::http::HeaderValue::from(self.retry_after.unwrap_or(RETRY_AFTER));
+            response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);
+        }
+    }
+
     /// As the `error` of a message or a response.
     pub fn to_json(&self) -> serde_json::Value {
         json!({ "code": self.code.name(), "message": self.message })
@@ -236,10 +244,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.to_json() });
         let mut response = (self.code.status(), axum::Json(body)).into_response();
-        if matches!(self.code, Code::TooMany | Code::Unavailable) {
-            let seconds = axum::http::HeaderValue::from(self.retry_after.unwrap_or(RETRY_AFTER));
-            response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);
-        }
+        self.tell_when(&mut response);
         if self.code == Code::Unauthenticated {
             let value = axum::http::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(axum::http::header::WWW_AUTHENTICATE, value);

@@ -27,7 +27,7 @@ use crate::realm::{Name, Realm, Realms};
 
 mod shared;
 
-pub use shared::Shared;
+pub use shared::{Admission, Shared};
 
 /// How often a session is looked for again that was let go at that very moment.
 const ATTEMPTS: usize = 5;
@@ -65,6 +65,8 @@ pub struct Hub {
     /// Where turns run: their writing waits for the disk.
     turns: Handle,
     live: Mutex<HashMap<(ActorId, SessionId), Slot>>,
+    /// Places that are taken for sessions which are about to begin; looked at while `live` is held.
+    reserved: Mutex<HashMap<ActorId, usize>>,
     /// Those of whom something was not sent yet: kept in use until it is.
     behind: Mutex<HashMap<ActorId, Arc<Realm>>>,
     /// One at a time creates a session of a key; keys share a few locks.
@@ -79,8 +81,8 @@ impl Hub {
     /// A hub with no live session yet.
     pub fn new(shared: Arc<Shared>, realms: Realms, agents: Agents, turns: Handle) -> Self {
         let creating = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
-        let (live, behind, leaving) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { shared, realms, agents, turns, live, behind, creating, leaving, unsaved: Mutex::default() }
+        let (live, reserved, behind, leaving) = Default::default();
+        Self { shared, realms, agents, turns, live, reserved, behind, creating, leaving, unsaved: Mutex::default() }
     }
 
     /// What all live sessions share.
@@ -116,8 +118,17 @@ impl Hub {
 
     /// A session of a realm, live.
     pub async fn find(self: &Arc<Self>, realm: &Arc<Realm>, id: &SessionId) -> Result<Found> {
+        self.find_reserved(realm, id, &mut None).await
+    }
+
+    async fn find_reserved(
+        self: &Arc<Self>,
+        realm: &Arc<Realm>,
+        id: &SessionId,
+        reserved: &mut Option<Reservation>,
+    ) -> Result<Found> {
         for _ in 0..ATTEMPTS {
-            let slot = self.slot(realm, id)?;
+            let slot = self.slot(realm, id, reserved.take())?;
             // Whoever asked may go meanwhile; what was begun is ended all the same, and a place that came to nothing is given back.
             let (hub, realm_, id_, slot_) = (self.clone(), realm.clone(), id.clone(), slot.clone());
             let loading = self.turns.spawn(async move {
@@ -149,7 +160,7 @@ impl Hub {
         Err(Problem::new(Code::Unavailable, "the session is being let go; try again"))
     }
 
-    fn slot(&self, realm: &Arc<Realm>, id: &SessionId) -> Result<Slot> {
+    fn slot(&self, realm: &Arc<Realm>, id: &SessionId, reserved: Option<Reservation>) -> Result<Slot> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (realm.actor().clone(), id.clone());
         if self.leaving.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
@@ -161,15 +172,53 @@ impl Hub {
         if self.shared.is_stopping() {
             return Err(Problem::new(Code::Unavailable, "the server is about to stop"));
         }
-        let limits = &self.shared.limits;
-        if live.len() >= limits.sessions {
-            return Err(Problem::new(Code::TooMany, "the server has as many live sessions as it may; try again later"));
-        }
-        let own = live.keys().filter(|(actor, _)| actor == realm.actor()).count();
-        if own >= limits.sessions_per_actor {
-            return Err(Problem::new(Code::TooMany, format!("you have {own} live sessions already; close some")));
-        }
+        // What was reserved becomes this one: nobody came in between, because all are counted while the live ones are held.
+        drop(reserved);
+        self.check_room(&live, realm.actor())?;
         Ok(live.entry(key).or_default().clone())
+    }
+
+    /// Whether one more session may be live.
+    fn check_room(&self, live: &HashMap<(ActorId, SessionId), Slot>, actor: &ActorId) -> Result<()> {
+        let limits = &self.shared.limits;
+        let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.len() + reserved.values().sum::<usize>() >= limits.sessions {
+            let message = "the server has as many live sessions as it may (`sessions`); try again later";
+            return Err(Problem::new(Code::TooMany, message));
+        }
+        let own = live.keys().filter(|(owner, _)| owner == actor).count() + reserved.get(actor).copied().unwrap_or(0);
+        if own >= limits.sessions_per_actor {
+            let message = format!("you have {own} live sessions already (`sessions_per_actor`); close some");
+            return Err(Problem::new(Code::TooMany, message));
+        }
+        Ok(())
+    }
+
+    /// Takes a place among the live sessions for one that is about to begin.
+    fn reserve(self: &Arc<Self>, actor: &ActorId) -> Result<Reservation> {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_room(&live, actor)?;
+        *self.reserved.lock().unwrap_or_else(PoisonError::into_inner).entry(actor.clone()).or_default() += 1;
+        Ok(Reservation { hub: self.clone(), actor: actor.clone() })
+    }
+
+    /// Asks whether an actor may begin a session, by what it has on the disk and how fast it begins them.
+    pub(crate) async fn ask_begin(&self, realm: &Arc<Realm>) -> Result<()> {
+        let account = self.shared.quotas.of(realm.actor());
+        account.begin()?;
+        self.blocking(realm, move |realm| account.store(realm, true)).await
+    }
+
+    /// Asks whether there is room for so many bytes more of an actor, and counts them.
+    pub(crate) async fn ask_store(&self, realm: &Arc<Realm>, bytes: usize) -> Result<()> {
+        if realm.actor().directory().is_none() {
+            return Ok(());
+        }
+        let account = self.shared.quotas.of(realm.actor());
+        let asked = account.clone();
+        self.blocking(realm, move |realm| asked.store(realm, false)).await?;
+        account.stored(bytes);
+        Ok(())
     }
 
     /// Sees that a live session is the one that is found: somebody else who waited may have given its place back.
@@ -260,8 +309,19 @@ impl Hub {
 
     /// Begins to watch a session.
     pub async fn attach(self: &Arc<Self>, realm: &Arc<Realm>, id: &SessionId, after: After) -> Result<Watching> {
+        self.attach_reserved(realm, id, after, &mut None).await
+    }
+
+    /// The same, for a session that a place was taken for.
+    pub(crate) async fn attach_reserved(
+        self: &Arc<Self>,
+        realm: &Arc<Realm>,
+        id: &SessionId,
+        after: After,
+        reserved: &mut Option<Reservation>,
+    ) -> Result<Watching> {
         for _ in 0..ATTEMPTS {
-            let live = match self.find(realm, id).await? {
+            let live = match self.find_reserved(realm, id, reserved).await? {
                 Found::Here(live) => live,
                 Found::There(address) => return Ok(Watching::There(address)),
             };
@@ -275,19 +335,36 @@ impl Hub {
         Err(Problem::new(Code::Unavailable, "the session is being let go; try again"))
     }
 
-    /// The current session of a key; a new one if there is none.
-    pub async fn of_key(self: &Arc<Self>, realm: &Arc<Realm>, key: &Key) -> Result<SessionId> {
+    /// The current session of a key; a new one if there is none, with a place among the live ones. `ask` is asked before one is begun.
+    pub(crate) async fn of_key(
+        self: &Arc<Self>,
+        realm: &Arc<Realm>,
+        key: &Key,
+        ask: impl FnOnce() -> Result<()>,
+    ) -> Result<(SessionId, Option<Reservation>)> {
         if let Some(id) = self.current(realm, key).await? {
-            return Ok(id);
+            return Ok((id, None));
         }
         let mut hasher = std::hash::DefaultHasher::new();
         (realm.actor(), key).hash(&mut hasher);
         let lock = usize::try_from(hasher.finish() % self.creating.len() as u64).unwrap_or_default();
         let _creating = self.creating[lock].lock().await;
         if let Some(id) = self.current(realm, key).await? {
-            return Ok(id);
+            return Ok((id, None));
         }
-        self.begin(realm, key, None).await
+        self.begin_live(realm, key, ask).await
+    }
+
+    /// Begins a session of a key, with a place among the live ones, which is taken first. `ask` is asked before it is begun.
+    pub(crate) async fn begin_live(
+        self: &Arc<Self>,
+        realm: &Arc<Realm>,
+        key: &Key,
+        ask: impl FnOnce() -> Result<()>,
+    ) -> Result<(SessionId, Option<Reservation>)> {
+        let reserved = self.reserve(realm.actor())?;
+        ask()?;
+        Ok((self.begin(realm, key, None).await?, Some(reserved)))
     }
 
     /// The current session of a key, if it has one.
@@ -303,6 +380,7 @@ impl Hub {
     /// Begins a session of a key.
     pub async fn begin(self: &Arc<Self>, realm: &Arc<Realm>, key: &Key, label: Option<&str>) -> Result<SessionId> {
         let agent = self.agents.named(key.agent())?;
+        self.ask_begin(realm).await?;
         let (realm, key, label) = (realm.clone(), key.clone(), label.map(str::to_owned));
         let fleet = self.shared.fleet.clone();
         let begun = self.turns.spawn(async move {
@@ -514,6 +592,24 @@ impl Hub {
         };
         if tokio::time::timeout(half / 2, over).await.is_err() {
             tracing::warn!("some sessions were not let go in time");
+        }
+    }
+}
+
+/// A place among the live sessions; given back when this is dropped.
+pub(crate) struct Reservation {
+    hub: Arc<Hub>,
+    actor: ActorId,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut reserved = self.hub.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = reserved.get_mut(&self.actor) {
+            *count -= 1;
+            if *count == 0 {
+                reserved.remove(&self.actor);
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ pub mod live;
 pub mod metrics;
 mod page;
 pub mod posture;
+mod quotas;
 pub mod realm;
 pub mod rest;
 mod runtime;

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use unforget_core::json;
+
 use crate::error::{Code, Problem};
 
 /// The longest frame that AgentCore Runtime lets through, which is also the longest that is sent.
@@ -25,6 +27,22 @@ pub struct Limits {
     pub sessions_per_actor: usize,
     /// Prompts of one actor that are accepted and not answered.
     pub prompts_per_actor: usize,
+    /// Prompts of one actor in a minute.
+    pub prompts_per_minute: u32,
+    /// Sessions that one actor may begin in a minute.
+    pub new_sessions_per_minute: u32,
+    /// Sessions that one connection may begin without a prompt.
+    pub unused_sessions: usize,
+    /// Transcripts that one actor may have on the disk; the owner's have no bound.
+    pub stored_sessions: u64,
+    /// Bytes that one actor may have on the disk; the owner's have no bound.
+    pub disk: u64,
+    /// Frames of one actor's WebSockets in a second.
+    pub frames_per_second: u32,
+    /// Pings and pongs of one actor's WebSockets in a second.
+    pub pings_per_second: u32,
+    /// Entries of one request to append them.
+    pub entries: usize,
     /// Prompts that wait in one session.
     pub queue: usize,
     /// Bytes of a prompt.
@@ -43,6 +61,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// How deep JSON that comes in may be nested.
     pub depth: usize,
+    /// How many values JSON that comes in may have.
+    pub values: usize,
     /// How long a client may take to send its request's head, and to say who it is.
     pub handshake: Duration,
     /// How long a client may take to send a request's body.
@@ -79,6 +99,14 @@ impl Limits {
             "sessions" => self.sessions = number(value)?,
             "sessions_per_actor" => self.sessions_per_actor = number(value)?,
             "prompts_per_actor" => self.prompts_per_actor = number(value)?,
+            "prompts_per_minute" => self.prompts_per_minute = number(value)?,
+            "new_sessions_per_minute" => self.new_sessions_per_minute = number(value)?,
+            "unused_sessions" => self.unused_sessions = number(value)?,
+            "stored_sessions" => self.stored_sessions = number(value)?,
+            "disk" => self.disk = number(value)?,
+            "frames_per_second" => self.frames_per_second = number(value)?,
+            "pings_per_second" => self.pings_per_second = number(value)?,
+            "entries" => self.entries = number(value)?,
             "queue" => self.queue = number(value)?,
             "prompt" => self.prompt = number(value)?,
             "frame" => self.frame = number(value)?,
@@ -88,6 +116,7 @@ impl Limits {
             "handshake_bytes" => self.handshake_bytes = number(value)?,
             "in_flight" => self.in_flight = number(value)?,
             "depth" => self.depth = number(value)?,
+            "values" => self.values = number(value)?,
             "handshake" => self.handshake = time()?,
             "body_time" => self.body_time = time()?,
             "silence" => self.silence = time()?,
@@ -117,6 +146,19 @@ impl Limits {
         Ok(())
     }
 
+    /// Sees whether JSON text may be read into a tree: a short text of many values, or of many levels, becomes a large one.
+    pub fn check_json(&self, text: &str) -> crate::error::Result<()> {
+        let (depth, values) = (self.depth, self.values);
+        if json::deeper_than(text, depth) {
+            return Err(Problem::invalid(format!("the JSON is nested deeper than {depth} levels (`depth`)")));
+        }
+        if has_more_values(text, values) {
+            let message = format!("the JSON has more than {values} values (`values`)");
+            return Err(Problem::new(Code::TooLarge, message));
+        }
+        Ok(())
+    }
+
     /// All bounds, as [`set`](Self::set) takes them: numbers, and times in seconds.
     pub fn list(&self) -> Vec<(&'static str, u64)> {
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -127,6 +169,14 @@ impl Limits {
             ("sessions", number(self.sessions)),
             ("sessions_per_actor", number(self.sessions_per_actor)),
             ("prompts_per_actor", number(self.prompts_per_actor)),
+            ("prompts_per_minute", u64::from(self.prompts_per_minute)),
+            ("new_sessions_per_minute", u64::from(self.new_sessions_per_minute)),
+            ("unused_sessions", number(self.unused_sessions)),
+            ("stored_sessions", self.stored_sessions),
+            ("disk", self.disk),
+            ("frames_per_second", u64::from(self.frames_per_second)),
+            ("pings_per_second", u64::from(self.pings_per_second)),
+            ("entries", number(self.entries)),
             ("queue", number(self.queue)),
             ("prompt", number(self.prompt)),
             ("frame", number(self.frame)),
@@ -136,6 +186,7 @@ impl Limits {
             ("handshake_bytes", number(self.handshake_bytes)),
             ("in_flight", number(self.in_flight)),
             ("depth", number(self.depth)),
+            ("values", number(self.values)),
             ("handshake", self.handshake.as_secs()),
             ("body_time", self.body_time.as_secs()),
             ("silence", self.silence.as_secs()),
@@ -150,6 +201,24 @@ impl Limits {
     }
 }
 
+/// Whether JSON text has more values than that: each but the first of a list or an object stands behind a comma.
+fn has_more_values(text: &str, most: usize) -> bool {
+    let (mut values, mut is_in_string, mut is_escaped) = (1_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_in_string => is_escaped = true,
+            b'"' => is_in_string = !is_in_string,
+            b',' | b'[' | b'{' if !is_in_string => values += 1,
+            _ => {}
+        }
+        if values > most {
+            return true;
+        }
+    }
+    false
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -159,6 +228,14 @@ impl Default for Limits {
             sessions: 8192,
             sessions_per_actor: 2048,
             prompts_per_actor: 2048,
+            prompts_per_minute: 6000,
+            new_sessions_per_minute: 6000,
+            unused_sessions: 16,
+            stored_sessions: 100_000,
+            disk: 16 << 30,
+            frames_per_second: 5000,
+            pings_per_second: 200,
+            entries: 100_000,
             queue: 16,
             prompt: 1 << 20,
             frame: 1 << 20,
@@ -168,6 +245,7 @@ impl Default for Limits {
             handshake_bytes: 16 << 10,
             in_flight: 256 << 20,
             depth: 64,
+            values: 20_000,
             handshake: Duration::from_secs(5),
             body_time: Duration::from_secs(60),
             silence: Duration::from_secs(60),
@@ -199,5 +277,17 @@ mod tests {
             assert_eq!(before + 1, after, "{name}");
         }
         assert!(limits.set("nothing", "1").is_err() && limits.set("queue", "-1").is_err());
+    }
+
+    #[test]
+    fn s9_json_of_many_values_is_refused_before_it_is_parsed() {
+        let limits = Limits { values: 4, ..Limits::default() };
+        for fine in ["1", "[1,2,3]", r#"{"a":",,,,[[[\",,,"}"#, r#"{"a":[1]}"#] {
+            limits.check_json(fine).unwrap();
+        }
+        for many in ["[1,2,3,4]", "[[[[", r#"{"a":"","b":[[0]]}"#] {
+            assert_eq!(limits.check_json(many).unwrap_err().code, Code::TooLarge, "{many}");
+        }
+        assert_eq!(limits.check_json(&"[".repeat(65)).unwrap_err().code, Code::Invalid);
     }
 }

@@ -20,6 +20,7 @@ use unforget_core::reader::LogReader;
 use unforget_core::session::Session;
 
 use crate::agent::{Agent, ClientId, Input, Said};
+use crate::budget::Claim;
 use crate::error::{Code, Problem, Result};
 use crate::fleet::Hold;
 use crate::hub::Shared;
@@ -128,6 +129,8 @@ struct Prompt {
     saved: Option<oneshot::Sender<Result<u64>>>,
     /// What asked for it, for those who trace.
     span: Span,
+    /// Its bytes, charged to its actor as long as it is here.
+    _charge: Option<Claim>,
 }
 
 /// A turn that is running.

@@ -30,6 +30,7 @@ mod read;
 mod row;
 mod search;
 mod sessions;
+mod split;
 mod usage;
 
 pub(crate) use ask::read as read_body;

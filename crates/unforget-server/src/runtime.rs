@@ -14,10 +14,9 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
-use unforget_core::json as raw;
 
 use crate::agent::ClientId;
-use crate::app::{App, Caller, RUNTIME_REQUEST, RUNTIME_SESSION};
+use crate::app::{App, Caller, Purpose, RUNTIME_REQUEST, RUNTIME_SESSION};
 use crate::error::{Code, Problem, Result};
 use crate::hub::Watching;
 use crate::live::event::{Event, Outcome};
@@ -75,7 +74,9 @@ fn refused(problem: &Problem) -> Response {
         Code::Model | Code::Storage | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         other => other.status(),
     };
-    (status, axum::Json(body)).into_response()
+    let mut response = (status, axum::Json(body)).into_response();
+    problem.tell_when(&mut response);
+    response
 }
 
 /// An error in the middle of a stream, as the runtime's own package tells it.
@@ -95,16 +96,16 @@ async fn answer(
         let body = json!({ "error": "Invalid JSON", "details": details, "code": Code::Invalid.name() });
         (StatusCode::BAD_REQUEST, axum::Json(body)).into_response()
     };
-    let depth = app.limits().depth;
     let value = match std::str::from_utf8(body) {
         Err(_) => return Ok(invalid("it is not UTF-8 text".to_owned())),
-        Ok(text) if raw::deeper_than(text, depth) => {
-            return Ok(invalid(format!("it is nested deeper than {depth} levels")));
-        }
-        Ok(text) => match serde_json::from_str::<Value>(text) {
-            Ok(value @ Value::Object(_)) => value,
-            Ok(_) => return Ok(invalid("it is not an object".to_owned())),
-            Err(error) => return Ok(invalid(error.to_string())),
+        Ok(text) => match app.limits().check_json(text) {
+            Err(problem) if problem.code == Code::Invalid => return Ok(invalid(problem.message)),
+            Err(problem) => return Err(problem),
+            Ok(()) => match serde_json::from_str::<Value>(text) {
+                Ok(value @ Value::Object(_)) => value,
+                Ok(_) => return Ok(invalid("it is not an object".to_owned())),
+                Err(error) => return Ok(invalid(error.to_string())),
+            },
         },
     };
     let spoken = short(&value)?;
@@ -114,13 +115,15 @@ async fn answer(
         accepts.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/event-stream"))
     });
     app.check(&spoken.text)?;
-    let id = app.session(realm, &spoken.wanted, caller.runtime_session.as_ref()).await?;
-    let (attached, viewer) = match app.hub.attach(realm, &id, After::End).await? {
+    app.hub.ask_store(realm, spoken.text.len()).await?;
+    let (mut admission, runtime) = (None, caller.runtime_session.as_ref());
+    let watching = app.attach(realm, &spoken.wanted, runtime, After::End, Purpose::Prompt(&mut admission)).await?;
+    let (attached, viewer) = match watching {
         Watching::Here(attached, viewer) => (attached, viewer),
         Watching::There(address) => return Err(crate::forward::to(&address)),
     };
     let live = viewer.live().clone();
-    let taken = live.prompt(client_id.clone(), spoken.text, false).await?;
+    let taken = live.prompt(client_id.clone(), spoken.text, false, admission).await?;
     let ended = if taken.is_duplicate { ended(app, &live, &taken).await } else { None };
     match is_streamed {
         true => Ok(stream(attached, *viewer, client_id, ended, app.limits().send)),

@@ -14,7 +14,7 @@ use unforget_agent::host::Answer;
 use unforget_core::key::Key;
 
 use crate::agent::ClientId;
-use crate::app::{App, Caller};
+use crate::app::{App, Caller, Purpose, Unused};
 use crate::budget::Sender;
 use crate::error::{Code, Problem, Result};
 use crate::hub::Watching;
@@ -62,6 +62,7 @@ struct Connection {
     held: Option<Held>,
     /// When more of an answer was told last.
     spoke: Option<Instant>,
+    unused: Unused,
 }
 
 /// Deltas of one part of an answer that follow each other.
@@ -85,7 +86,8 @@ async fn converse(app: Arc<App>, mut caller: Caller, mut socket: Socket, own: &O
     let actor = match caller.actor.clone() {
         Some(actor) => actor,
         None => match introduced(&app, &mut caller, &mut socket).await {
-            Ok(actor) => actor,
+            Ok(Some(actor)) => actor,
+            Ok(None) => return socket.close(farewell(None)).await,
             Err(problem) => return refuse(&app, socket, &problem).await,
         },
     };
@@ -94,7 +96,8 @@ async fn converse(app: Arc<App>, mut caller: Caller, mut socket: Socket, own: &O
         Err(problem) => return refuse(&app, socket, &problem).await,
     };
     app.hub.shared().metrics.sockets.inc();
-    socket.recognise(app.limits(), app.hub.shared().budget.claim(Sender::Actor(actor.clone())));
+    let claim = app.hub.shared().budget.claim(Sender::Actor(actor.clone()));
+    socket.recognise(app.limits(), claim, app.hub.shared().quotas.of(&actor));
     let realm = app.hub.realm(&actor);
     let mut connection = Connection {
         app: app.clone(),
@@ -106,6 +109,7 @@ async fn converse(app: Arc<App>, mut caller: Caller, mut socket: Socket, own: &O
         only: None,
         held: None,
         spoke: None,
+        unused: Unused::default(),
     };
     let stopping = || Problem::new(Code::Unavailable, "the server stops; attach again");
     let flow = {
@@ -135,8 +139,8 @@ async fn refuse(app: &App, mut socket: Socket, problem: &Problem) {
     socket.close(farewell(Some(problem))).await;
 }
 
-/// Waits for the client to say who it is.
-async fn introduced(app: &App, caller: &mut Caller, socket: &mut Socket) -> Result<crate::ActorId> {
+/// Waits for the client to say who it is; none if it goes before.
+async fn introduced(app: &App, caller: &mut Caller, socket: &mut Socket) -> Result<Option<crate::ActorId>> {
     let patience = app.limits().handshake;
     let late = || Problem::new(Code::Unauthenticated, "no token came: send it as a header or as the first message");
     let came = tokio::time::timeout(patience, async {
@@ -148,16 +152,16 @@ async fn introduced(app: &App, caller: &mut Caller, socket: &mut Socket) -> Resu
         }
     });
     match came.await.map_err(|_| late())? {
-        Came::Text(text) => match message::read(&text, app.limits().depth)? {
+        Came::Text(text) => match message::read(&text, app.limits())? {
             Said::Auth(token) => {
                 let actor = app.identity.of_token(&token, caller.peer).await?;
                 caller.token = Some(token);
-                Ok(actor)
+                Ok(Some(actor))
             }
             _ => Err(late()),
         },
         Came::Over(Some(problem)) => Err(problem),
-        Came::Over(None) | Came::Sign => Err(late()),
+        Came::Over(None) | Came::Sign => Ok(None),
     }
 }
 
@@ -231,8 +235,7 @@ impl Connection {
     }
 
     async fn hear(&mut self, text: String) -> Flow {
-        let depth = self.app.limits().depth;
-        let (outcome, client_id) = match message::read(&text, depth) {
+        let (outcome, client_id) = match message::read(&text, self.app.limits()) {
             Ok(said) => {
                 let client_id = if let Said::Prompt(spoken) = &said { spoken.client_id.clone() } else { None };
                 (self.obey(said, text).await, client_id)
@@ -258,7 +261,10 @@ impl Connection {
             Said::Auth(_) => return Err(Problem::invalid("this connection has an actor already")),
             Said::Attach(wanted, after, from) => {
                 let after = if from == From::End { After::End } else { After::Line(after) };
-                match self.attach(wanted, after).await? {
+                let mut unused = std::mem::take(&mut self.unused);
+                let attached = self.attach(wanted, after, Purpose::Watch(&mut unused)).await;
+                self.unused = unused;
+                match attached? {
                     Some(address) => Flow::Elsewhere(address, text),
                     None => Flow::On,
                 }
@@ -314,9 +320,9 @@ impl Connection {
     }
 
     /// Begins to watch; the address of the server that has the session, if that is another one.
-    async fn attach(&mut self, wanted: Wanted, after: After) -> Result<Option<String>> {
-        let id = self.app.session(&self.realm, &wanted, self.caller.runtime_session.as_ref()).await?;
-        match self.app.hub.attach(&self.realm, &id, after).await? {
+    async fn attach(&mut self, wanted: Wanted, after: After, purpose: Purpose<'_>) -> Result<Option<String>> {
+        let runtime = self.caller.runtime_session.as_ref();
+        match self.app.attach(&self.realm, &wanted, runtime, after, purpose).await? {
             Watching::There(address) => Ok(Some(address)),
             Watching::Here(attached, viewer) => {
                 (self.viewer, self.held) = (Some(*viewer), None);
@@ -338,16 +344,19 @@ impl Connection {
             (Wanted::Id(id), Some(viewer)) => viewer.live().name().id == *id,
             _ => false,
         };
+        self.app.hub.ask_store(&self.realm, spoken.text.len()).await?;
+        let mut admission = None;
         if !is_current {
             self.app.check(&spoken.text)?;
-            if let Some(address) = self.attach(spoken.wanted.clone(), After::End).await? {
+            let purpose = Purpose::Prompt(&mut admission);
+            if let Some(address) = self.attach(spoken.wanted.clone(), After::End, purpose).await? {
                 return Ok(Flow::Elsewhere(address, text));
             }
         }
         let live = self.live()?;
         let is_attended = !spoken.is_short;
         self.asking.push(Box::pin(async move {
-            let taken = live.prompt(client_id.clone(), spoken.text, is_attended).await;
+            let taken = live.prompt(client_id.clone(), spoken.text, is_attended, admission).await;
             (live, client_id, taken)
         }));
         Ok(Flow::On)
@@ -366,6 +375,7 @@ impl Connection {
                 };
             }
         };
+        self.unused = Unused::default();
         let message = json!({
             "type": "accepted",
             "client_id": client_id.as_str(),

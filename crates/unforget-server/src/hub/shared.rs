@@ -15,6 +15,7 @@ use crate::ledger::{Accepted, Ledger};
 use crate::limits::Limits;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::quotas::Quotas;
 
 /// What all live sessions share.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Shared {
     pub fleet: Option<Arc<Fleet>>,
     /// The bytes that clients have sent and that are still held.
     pub(crate) budget: Budget,
+    /// How fast and how much each actor may.
+    pub(crate) quotas: Quotas,
     stopping: AtomicBool,
     in_hand: Mutex<HashMap<ActorId, usize>>,
     /// Prompts that were accepted here and could not be run here.
@@ -56,6 +59,7 @@ impl Shared {
             activity,
             fleet,
             budget: Budget::new(limits.in_flight),
+            quotas: Quotas::new(limits),
             stopping: AtomicBool::new(false),
             in_hand: Mutex::default(),
             stranded: Mutex::default(),
@@ -72,12 +76,25 @@ impl Shared {
         self.fleet.as_ref().is_some_and(|fleet| fleet.is_awaited())
     }
 
+    /// Takes a place for a prompt of an actor, which is given back if no prompt is taken.
+    pub(crate) fn admission(self: &Arc<Self>, actor: &ActorId) -> Result<Admission> {
+        self.admit(actor)?;
+        Ok(Admission { shared: self.clone(), actor: actor.clone(), is_used: false })
+    }
+
     /// Counts a prompt of an actor, unless there are too many.
     pub(crate) fn admit(&self, actor: &ActorId) -> Result<()> {
+        self.quotas.of(actor).prompt()?;
+        self.readmit(actor)
+    }
+
+    /// Counts a prompt that was accepted before.
+    pub(crate) fn readmit(&self, actor: &ActorId) -> Result<()> {
         let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         let count = in_hand.entry(actor.clone()).or_default();
         if *count >= self.limits.prompts_per_actor {
-            return Err(Problem::new(Code::TooMany, format!("{count} of your prompts are not answered yet; wait")));
+            let message = format!("{count} of your prompts are not answered yet (`prompts_per_actor`); wait");
+            return Err(Problem::new(Code::TooMany, message));
         }
         *count += 1;
         Ok(())
@@ -122,6 +139,29 @@ impl Shared {
     /// Keeps prompts that could not be run here for later.
     pub(crate) fn strand(&self, prompts: Vec<Accepted>) {
         self.stranded.lock().unwrap_or_else(PoisonError::into_inner).extend(prompts);
+    }
+}
+
+/// A place for a prompt that may come.
+#[derive(Debug)]
+pub struct Admission {
+    shared: Arc<Shared>,
+    actor: ActorId,
+    is_used: bool,
+}
+
+impl Admission {
+    /// The prompt has come, and is discharged when it is out of hand.
+    pub(crate) fn spend(mut self) {
+        self.is_used = true;
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.shared.discharge(&self.actor);
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! The claims: `iss` and `aud` must be those that are set, `exp` must be there and not have passed, `nbf` must have passed if it is there, with
 //! a minute for clocks that differ. The actor is `sub`, or another claim that was set; `email` only if the issuer says that it
-//! verified the address (`email_verified`), because at many providers anybody may write any address there.
+//! verified the address (`email_verified`), because at many providers anybody may write any address there. A token that is bound to a key of its
+//! holder (`cnf`, as DPoP and mutual TLS have it) is refused: taken as a plain bearer, it would let in whoever stole it.
 //!
 //! An actor is a name: the same name in a token of the server's own (`unforget token add`) is the same actor.
 
@@ -148,6 +149,10 @@ impl Jwt {
             None => true,
         };
         let is_proved = self.terms.claim != "email" || claims.get("email_verified") == Some(&Value::Bool(true));
+        // One that is bound to a key (RFC 7800) is worth nothing without a proof of that key, which nobody asks for here.
+        if claims.contains_key("cnf") {
+            return None;
+        }
         let name = claims.get(&self.terms.claim)?.as_str()?;
         if is_for_us && is_still_good && is_good_already && is_proved { ActorId::verified(name) } else { None }
     }

@@ -16,7 +16,9 @@ use super::event::Event;
 use super::past::Interrupted;
 use super::{Job, Live, Prompt, Standing, State, busy};
 use crate::agent::{ClientId, Input};
+use crate::budget::Sender;
 use crate::error::{Code, Problem, Result};
+use crate::hub::Admission;
 use crate::ledger::Accepted;
 
 /// What became of a prompt that a restart found.
@@ -47,7 +49,8 @@ pub(super) type Safe = Shared<Pin<Box<dyn Future<Output = Result<()>> + Send>>>;
 impl Prompt {
     /// That the conversation goes on from where it stopped.
     fn going_on(client_id: Option<ClientId>, is_attended: bool) -> Self {
-        Self { client_id, input: Input::GoOn, accepted: None, is_attended, saved: None, span: Span::current() }
+        let (input, span) = (Input::GoOn, Span::current());
+        Self { client_id, input, accepted: None, is_attended, saved: None, span, _charge: None }
     }
 }
 
@@ -55,8 +58,14 @@ impl Live {
     /// Takes a prompt. When this returns, its words survive a loss of power, or it was not taken.
     ///
     /// The same client id means the same prompt: it is taken once, and how it stands with it is told. Giving up on the future
-    /// takes nothing back.
-    pub async fn prompt(self: &Arc<Self>, client_id: ClientId, text: String, is_attended: bool) -> Result<Taken> {
+    /// takes nothing back. A place that was taken for it is used, or given back.
+    pub async fn prompt(
+        self: &Arc<Self>,
+        client_id: ClientId,
+        text: String,
+        is_attended: bool,
+        admission: Option<Admission>,
+    ) -> Result<Taken> {
         self.shared.limits.check_prompt(&text)?;
         let accepted = Accepted {
             id: uuid::Uuid::now_v7().to_string(),
@@ -79,7 +88,7 @@ impl Live {
                     return Ok(Taken { client_id, standing, is_duplicate: true });
                 }
                 (None, _) => {
-                    let (safe, usual) = self.queue(&mut state, accepted)?;
+                    let (safe, usual) = self.queue(&mut state, accepted, admission)?;
                     (safe, usual, false)
                 }
             }
@@ -91,7 +100,12 @@ impl Live {
     }
 
     /// Puts a prompt at the end of the queue, and tells what it waits for and how it stands with it when that has come.
-    fn queue(self: &Arc<Self>, state: &mut State, accepted: Accepted) -> Result<(Safe, Standing)> {
+    fn queue(
+        self: &Arc<Self>,
+        state: &mut State,
+        accepted: Accepted,
+        admission: Option<Admission>,
+    ) -> Result<(Safe, Standing)> {
         if self.shared.is_stopping() {
             return Err(Problem::new(Code::Unavailable, "the server is about to stop; send it again"));
         }
@@ -99,7 +113,12 @@ impl Live {
             let many = state.queue.len();
             return Err(Problem::new(Code::TooMany, format!("{many} prompts are waiting in this session already")));
         }
-        self.shared.admit(self.realm.actor())?;
+        let charge = self.shared.budget.claim(Sender::Actor(accepted.actor.clone()));
+        charge.add(accepted.prompt.len())?;
+        match admission {
+            Some(admission) => admission.spend(),
+            None => self.shared.admit(self.realm.actor())?,
+        }
         let position = state.queue.len() + usize::from(state.turn.is_some());
         let (client_id, id, is_attended) = (accepted.client_id.clone(), accepted.id.clone(), accepted.is_attended);
         let input = Input::Words { text: accepted.prompt.clone(), client_id: client_id.clone() };
@@ -132,7 +151,9 @@ impl Live {
         };
         let safe = safe.shared();
         let (named, span) = (Some(client_id.clone()), Span::current());
-        state.queue.push_back(Job::Turn(Prompt { client_id: named, input, accepted: kept, is_attended, saved, span }));
+        let prompt =
+            Prompt { client_id: named, input, accepted: kept, is_attended, saved, span, _charge: Some(charge) };
+        state.queue.push_back(Job::Turn(prompt));
         state.seen.set(client_id.clone(), Standing::Queued);
         state.saving.insert(client_id, (id, safe.clone()));
         Ok((safe, usual))
@@ -181,13 +202,15 @@ impl Live {
             Some(Standing::Known(_)) | None => {}
         }
         let is_closed = state.over.is_some() || self.shared.is_stopping();
-        if is_closed || self.shared.admit(self.realm.actor()).is_err() {
+        if is_closed || self.shared.readmit(self.realm.actor()).is_err() {
             return Ok(Recovered::Later);
         }
         state.seen.set(accepted.client_id.clone(), Standing::Queued);
         let (client_id, kept) = (Some(accepted.client_id.clone()), Some(Box::new(accepted.clone())));
         let (is_attended, saved, span) = (accepted.is_attended, None, Span::none());
-        state.queue.push_back(Job::Turn(Prompt { client_id, input, accepted: kept, is_attended, saved, span }));
+        // It was accepted, whatever room there is.
+        let prompt = Prompt { client_id, input, accepted: kept, is_attended, saved, span, _charge: None };
+        state.queue.push_back(Job::Turn(prompt));
         drop(state);
         self.work.notify_one();
         Ok(Recovered::Runs)

@@ -74,7 +74,7 @@ async fn whoever_attaches_gets_a_record_or_its_pieces_and_never_both() {
 async fn a_prompt_that_is_sent_twice_is_acknowledged_to_nobody_before_it_is_safe() {
     let scene = Scene::new(Limits::default()).await;
     let live = &scene.live;
-    let say = || Box::pin(live.prompt(id("c1"), "hello".to_owned(), true));
+    let say = || Box::pin(live.prompt(id("c1"), "hello".to_owned(), true, None));
     let (mut first, mut second) = (say(), say());
     assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
     let Some(Job::Turn(Prompt { saved: Some(saved), .. })) = live.lock().queue.pop_front() else {

@@ -19,6 +19,7 @@ use unforget_core::stamp::{self, SessionId};
 use crate::app::App;
 use crate::error::{Code, Problem, Result};
 use crate::intake;
+use crate::limits::Limits;
 use crate::realm::Realm;
 
 /// What is asked of a handler that takes no parameters.
@@ -78,7 +79,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         check_media(request.headers())?;
         let bytes = read(request, app).await?;
-        parse(&bytes, app.limits().depth).map(Body)
+        parse(&bytes, app.limits()).map(Body)
     }
 }
 
@@ -95,7 +96,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for Maybe<T> {
             return Ok(Maybe(T::default()));
         }
         media?;
-        parse(&bytes, app.limits().depth).map(Maybe)
+        parse(&bytes, app.limits()).map(Maybe)
     }
 }
 
@@ -112,7 +113,7 @@ impl FromRequest<Arc<App>> for Text {
     }
 }
 
-fn check_media(headers: &HeaderMap) -> Result<()> {
+pub(super) fn check_media(headers: &HeaderMap) -> Result<()> {
     let named = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = named.split(';').next().unwrap_or_default().trim();
     match essence.eq_ignore_ascii_case("application/json") {
@@ -129,11 +130,13 @@ pub(crate) async fn read(request: Request, app: &Arc<App>) -> Result<axum::body:
     axum::body::to_bytes(request.into_body(), most).await.map_err(|error| intake::problem(&error, most))
 }
 
-/// Parses JSON of a bounded depth.
-pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], depth: usize) -> Result<T> {
+/// Parses a JSON object of a bounded depth and number of values.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], limits: &Limits) -> Result<T> {
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::invalid("the body is not UTF-8"))?;
-    if json::deeper_than(text, depth) {
-        return Err(Problem::invalid(format!("the body is nested deeper than {depth}")));
+    limits.check_json(text)?;
+    // A list would be taken for the members in their order, and an empty one for no members at all.
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Problem::invalid("the body is no JSON object"));
     }
     serde_json::from_str(text).map_err(|error| Problem::invalid(format!("the body: {error}")))
 }
@@ -193,10 +196,12 @@ mod tests {
     #[test]
     fn json_that_is_nested_too_deep_is_refused_before_it_is_parsed() {
         // It is no JSON either: nobody got that far.
-        let problem = parse::<Nothing>("[[[[".as_bytes(), 3).unwrap_err();
+        let limits = Limits { depth: 3, ..Limits::default() };
+        let problem = parse::<Nothing>("[[[[".as_bytes(), &limits).unwrap_err();
         assert!(problem.message.contains("nested deeper than 3"), "{problem}");
-        assert!(parse::<Nothing>(b"{}", 3).is_ok());
-        assert!(parse::<Nothing>(b"{\"a\":1}", 3).is_err());
+        assert!(parse::<Nothing>(b"{}", &limits).is_ok());
+        assert!(parse::<Nothing>(b"{\"a\":1}", &limits).is_err());
+        assert!(parse::<Nothing>(b" []", &limits).is_err(), "a list is no object");
     }
 
     #[test]

@@ -122,7 +122,10 @@ pub(super) async fn add(
     Asked(Nothing {}): Asked<Nothing>,
     Text(text): Text,
 ) -> Result<Response> {
-    let Added { messages, client_id } = ask::parse(text.as_bytes(), app.limits().depth)?;
+    app.hub.ask_store(&realm, text.len()).await?;
+    // What a message holds is kept as it is and read into no tree, so that it may have any number of values.
+    let limits = crate::Limits { values: usize::MAX, ..*app.limits() };
+    let Added { messages, client_id } = ask::parse(text.as_bytes(), &limits)?;
     drop(text);
     let name = client_id.as_deref().map(said::name).transpose()?;
     let held = hold(&app, &realm, &id).await?;
@@ -183,6 +186,7 @@ pub(super) async fn fork(
             "that agent keeps its own sessions; a fork cannot become one of them",
         ));
     }
+    app.hub.ask_begin(&realm).await?;
     let from = id.clone();
     let forked = app.hub.blocking(&realm, move |realm| {
         let entry = realm.entry(&from)?;

@@ -1,23 +1,28 @@
 //! `/entries/…`: what SDKs of agents ask of a session store, one operation a path. What they mean is in [`entries`](crate::entries).
 //!
 //! The bodies are those of the operation, and the answers have the result in `ok`. Entries go through as text, byte for byte, so their depth is bounded by
-//! what can be read back and not by what is good manners for everybody else: refusing one would lose a turn.
+//! what can be read back and not by what is good manners for everybody else: refusing one would lose a turn. They are cut out of a body while it comes (`split`).
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use futures_util::StreamExt as _;
+use http_body_util::Limited;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
-use serde_json::value::RawValue;
+use unforget_core::json;
 
-use super::ask::{self, Asked, Body, Mine, Nothing, Text};
+use super::ask::{self, Asked, Body, Mine, Nothing};
+use super::split::Splitter;
 use crate::app::App;
 use crate::entries::{Key, Listed, Spelling};
 use crate::error::{Problem, Result};
+use crate::intake;
 
-/// How deep a body with entries may be nested. None of it is read into a tree.
+/// How deep an entry may be nested. None of it is read into a tree.
 const DEPTH: usize = 10_000;
 
 #[derive(Deserialize)]
@@ -43,11 +48,13 @@ impl WireKey {
     }
 }
 
+/// What is left of a body when its entries were taken out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Append {
     key: WireKey,
-    entries: Vec<Box<RawValue>>,
+    #[serde(rename = "entries")]
+    _entries: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -86,22 +93,24 @@ pub(super) async fn append(
     State(app): State<Arc<App>>,
     Mine(realm): Mine,
     Asked(Nothing {}): Asked<Nothing>,
-    Text(text): Text,
+    request: Request,
 ) -> Result<Response> {
-    let Append { key, entries } = ask::parse(text.as_bytes(), DEPTH)?;
-    drop(text);
-    let entries = entries.into_iter().map(Entry).collect();
+    ask::check_media(request.headers())?;
+    let (most, mut splitter, mut taken) = (app.limits().body, Splitter::new(app.limits().entries), 0);
+    let mut pieces = axum::body::Body::new(Limited::new(request.into_body(), most)).into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| intake::problem(&error, most))?;
+        taken += piece.len();
+        splitter.feed(&piece)?;
+    }
+    let (rest, entries) = splitter.finish()?;
+    let Append { key, .. } = ask::parse(&rest, app.limits())?;
+    if entries.iter().any(|entry| json::deeper_than(entry, DEPTH)) {
+        return Err(Problem::invalid(format!("an entry is nested deeper than {DEPTH} levels")));
+    }
+    app.hub.ask_store(&realm, taken).await?;
     let durability = app.entries.append(&realm, &key.checked()?, entries).await?;
     Ok(ask::answer(StatusCode::OK, &json!({ "ok": null, "durability": durability.name() })))
-}
-
-/// An entry as it came.
-struct Entry(Box<RawValue>);
-
-impl AsRef<str> for Entry {
-    fn as_ref(&self) -> &str {
-        self.0.get()
-    }
 }
 
 pub(super) async fn load(

@@ -175,7 +175,7 @@ impl Server {
         // Who watches keeps it live.
         let watching = self.app.hub.attach(&self.realm, &id, crate::live::After::End).await.unwrap();
         let crate::hub::Watching::Here(_, viewer) = watching else { panic!("it is here") };
-        viewer.live().prompt(client_id, words.to_owned(), false).await.unwrap();
+        viewer.live().prompt(client_id, words.to_owned(), false, None).await.unwrap();
         viewer.live().quiet().await;
     }
 }

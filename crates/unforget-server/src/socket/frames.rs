@@ -4,6 +4,7 @@
 //! every client puts it together again without knowing. It lets 250 frames a second through, so a
 //! connection that comes through it has a pace (`pace`). What comes in is counted on its way (`meter`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use super::pace::Pace;
 use crate::budget::Claim;
 use crate::error::{Code, Problem};
 use crate::limits::{FRAME_OUT, Limits};
+use crate::quotas::Account;
 
 /// Memory that a connection may take for reading before anything has come.
 const BUFFER: usize = 4 * 1024;
@@ -65,8 +67,8 @@ impl Socket {
     }
 
     /// It is known now whose WebSocket it is.
-    pub(super) fn recognise(&mut self, limits: &Limits, claim: Claim) {
-        self.stream.get_mut().recognise(limits, claim);
+    pub(super) fn recognise(&mut self, limits: &Limits, claim: Claim, account: Arc<Account>) {
+        self.stream.get_mut().recognise(limits, claim, account);
     }
 
     /// What comes next. Giving up on the future loses nothing.
@@ -144,7 +146,11 @@ impl Socket {
             farewell.code = code;
         }
         let goodbye = async {
-            self.stream.close(Some(farewell)).await?;
+            match self.stream.close(Some(farewell)).await {
+                // The client said goodbye first, and its answer waits to be sent.
+                Err(Error::Protocol(ProtocolError::SendAfterClosing)) => return self.stream.flush().await,
+                said => said?,
+            }
             // What is still on its way is read, so that the goodbye is not lost by a reset.
             match self.broken {
                 Some(_) => self.stream.get_mut().drain().await?,

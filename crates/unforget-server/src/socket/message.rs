@@ -7,12 +7,12 @@
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
-use unforget_core::json;
 use unforget_core::key::Key;
 use unforget_core::stamp::SessionId;
 
 use crate::agent::ClientId;
 use crate::error::{Problem, Result};
+use crate::limits::Limits;
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -105,10 +105,8 @@ enum Start {
 }
 
 /// Reads a message.
-pub(crate) fn read(text: &str, depth: usize) -> Result<Said> {
-    if json::deeper_than(text, depth) {
-        return Err(Problem::invalid(format!("the message is nested deeper than {depth} levels")));
-    }
+pub(crate) fn read(text: &str, limits: &Limits) -> Result<Said> {
+    limits.check_json(text)?;
     let wrong = |error: serde_json::Error| Problem::invalid(format!("the message is not understood: {error}"));
     let value: Value = serde_json::from_str(text).map_err(wrong)?;
     let Value::Object(members) = &value else {

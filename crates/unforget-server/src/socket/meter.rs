@@ -9,6 +9,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -16,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use crate::budget::Claim;
 use crate::error::{Code, Problem, Result};
 use crate::limits::Limits;
+use crate::quotas::Account;
 
 /// The longest head of a frame that a client sends: two bytes, eight of length, four of mask.
 const HEAD: usize = 14;
@@ -79,12 +81,12 @@ impl Heads {
 }
 
 /// What a connection may send.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Terms {
     /// So many bytes in all, until it is known who it is.
     Stranger { left: usize, most: usize },
-    /// Messages in so many frames.
-    Known { fragments: usize },
+    /// Messages in so many frames, as fast as its actor may.
+    Known { fragments: usize, account: Arc<Account> },
 }
 
 /// A connection whose bytes are counted.
@@ -108,8 +110,8 @@ impl<S> Metered<S> {
     }
 
     /// It is known now whose connection it is.
-    pub(super) fn recognise(&mut self, limits: &Limits, claim: Claim) {
-        (self.terms, self.claim) = (Terms::Known { fragments: limits.fragments }, claim);
+    pub(super) fn recognise(&mut self, limits: &Limits, claim: Claim, account: Arc<Account>) {
+        (self.terms, self.claim) = (Terms::Known { fragments: limits.fragments, account }, claim);
     }
 
     /// What has come was dealt with.
@@ -132,10 +134,13 @@ impl<S> Metered<S> {
         if let Terms::Stranger { left, most } = &mut self.terms {
             *left = left.checked_sub(bytes.len()).ok_or_else(|| unintroduced(*most))?;
         }
+        let (mut frames, mut pings) = (0, 0);
         while let Some(head) = self.heads.next(&mut bytes) {
-            match self.terms {
-                Terms::Stranger { most, .. } if head.length > most as u64 => return Err(unintroduced(most)),
-                Terms::Known { fragments } if !head.is_control && self.frames >= fragments => {
+            frames += 1;
+            pings += usize::from(head.is_control);
+            match &self.terms {
+                Terms::Stranger { most, .. } if head.length > *most as u64 => return Err(unintroduced(*most)),
+                Terms::Known { fragments, .. } if !head.is_control && self.frames >= *fragments => {
                     let message =
                         format!("a message came in more than {fragments} frames (`fragments`); use larger ones");
                     return Err(Problem::new(Code::TooLarge, message));
@@ -145,6 +150,9 @@ impl<S> Metered<S> {
             if !head.is_control {
                 self.frames = if head.is_final { 0 } else { self.frames + 1 };
             }
+        }
+        if let Terms::Known { account, .. } = &self.terms {
+            account.frames(frames, pings)?;
         }
         Ok(())
     }
@@ -199,6 +207,7 @@ mod tests {
     use super::*;
     use crate::actor::ActorId;
     use crate::budget::{Budget, Sender};
+    use crate::quotas::Quotas;
 
     /// A frame as a client sends it.
     fn frame(first: u8, bytes: &[u8]) -> Vec<u8> {
@@ -217,7 +226,7 @@ mod tests {
         let claim = || Budget::new(limits.in_flight).claim(Sender::Actor(ActorId::verified("ada").unwrap()));
         let mut meter = Metered::new((), limits, claim());
         if is_known {
-            meter.recognise(limits, claim());
+            meter.recognise(limits, claim(), Quotas::new(*limits).of(&ActorId::owner()));
         }
         meter
     }
@@ -274,6 +283,18 @@ mod tests {
         }
         meter.weigh(&[&first[..], &more, &more].concat()).unwrap();
         assert_eq!(meter.weigh(&last).unwrap_err().code, Code::TooLarge);
+    }
+
+    #[test]
+    fn s9_frames_and_pings_have_a_rate() {
+        let limits = Limits { pings_per_second: 10, frames_per_second: 100, ..Limits::default() };
+        let ping = frame(0x89, b"");
+        let mut meter = metered(&limits, true);
+        meter.weigh(&ping.repeat(10)).unwrap();
+        let problem = meter.weigh(&ping.repeat(10)).unwrap_err();
+        assert!(problem.code == Code::TooMany && problem.message.contains("pings_per_second"), "{problem}");
+        let problem = metered(&limits, true).weigh(&frame(0x81, b"x").repeat(200)).unwrap_err();
+        assert!(problem.message.contains("frames_per_second"), "{problem}");
     }
 
     #[test]

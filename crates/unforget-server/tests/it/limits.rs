@@ -274,3 +274,180 @@ fn no_session_is_begun_for_a_prompt_that_cannot_be_taken() {
     let (_, listed) = scene.ask("GET", "/v1/sessions", None);
     assert_eq!(listed["sessions"], json!([]));
 }
+
+/// How many transcripts there are beneath a folder.
+fn transcripts(folder: &std::path::Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let count = |entry: std::fs::DirEntry| match entry.file_type().unwrap().is_dir() {
+        true => transcripts(&entry.path()),
+        false => usize::from(entry.path().extension().is_some_and(|it| it == "jsonl")),
+    };
+    entries.map(|entry| count(entry.unwrap())).sum()
+}
+
+#[test]
+fn h4_a_refused_attach_creates_nothing() {
+    const MOST: usize = 3;
+    let limits = Limits { sessions_per_actor: MOST, linger: PATIENCE, ..usual() };
+    let scene = Scene::with(Setting { limits, ..Setting::of(&["ada"]) });
+    let mut held: Vec<Client<'_>> = (0..10).map(|_| scene.connect_as("ada")).collect();
+    let mut attached = 0;
+    for (at, client) in held.iter_mut().enumerate() {
+        client.say(&json!({ "type": "attach", "key": format!("main:web:k{at}") }));
+        let told = client.hear().unwrap();
+        match told["type"].as_str().unwrap() {
+            "attached" => attached += 1,
+            _ => assert_eq!(told["error"]["code"], "too_many", "{told}"),
+        }
+    }
+    assert_eq!((attached, transcripts(&scene.realm("ada").join("agents"))), (MOST, MOST));
+    // Nor do prompts and requests, with a key or without.
+    let mut client = scene.connect_as("ada");
+    client.say(&json!({ "type": "prompt", "prompt": "hello", "client_id": "c1" }));
+    assert_eq!(client.hear().unwrap()["error"]["code"], "too_many");
+    let answer = scene.ask_as("ada", "POST", "/invocations", Some(r#"{"prompt":"hello","key":"main:web:other"}"#));
+    assert_eq!(answer.status, 429, "{}", answer.text());
+    assert!(answer.headers.contains_key("retry-after") && answer.json()["code"] == "too_many");
+    assert_eq!(transcripts(&scene.realm("ada").join("agents")), MOST);
+}
+
+#[test]
+fn h4_a_connection_that_says_nothing_begins_few_sessions() {
+    let scene = with(Limits { unused_sessions: 3, ..usual() });
+    let mut client = scene.connect();
+    let attach = |client: &mut Client<'_>, key: &str| {
+        client.say(&json!({ "type": "attach", "key": format!("main:web:{key}") }));
+        loop {
+            match client.hear().unwrap() {
+                told if told["type"] == "attached" => return true,
+                told if told["type"] == "error" => {
+                    assert!(told["error"]["message"].as_str().unwrap().contains("unused_sessions"), "{told}");
+                    return false;
+                }
+                _ => {}
+            }
+        }
+    };
+    let begun = (0..40).filter(|at| attach(&mut client, &format!("k{at}"))).count();
+    assert_eq!((begun, transcripts(&scene.home().join("agents"))), (3, 3));
+    // One that is there can be watched, and who says something may begin more.
+    assert!(attach(&mut client, "k0"));
+    client.say(&json!({ "type": "prompt", "prompt": "hello" }));
+    client.until("done");
+    assert!(attach(&mut client, "new"));
+}
+
+#[test]
+fn h4_a_prompt_that_is_refused_begins_no_session() {
+    let limits = Limits { prompts_per_actor: 1, ..usual() };
+    let scene = Scene::with(Setting { limits, ..Setting::of(&["ada"]) });
+    let mut first = scene.connect_as("ada");
+    first.say(&json!({ "type": "prompt", "prompt": "hold this" }));
+    first.until("delta");
+    for at in 0..3 {
+        let mut other = scene.connect_as("ada");
+        other.say(&json!({ "type": "prompt", "prompt": "x", "key": format!("main:web:{at}"), "client_id": "c" }));
+        assert_eq!(other.hear().unwrap()["error"]["code"], "too_many");
+    }
+    assert_eq!(transcripts(&scene.realm("ada").join("agents")), 1);
+    scene.puppet.let_go();
+    first.until("done");
+}
+
+#[test]
+fn s9_prompts_new_sessions_and_the_disk_of_an_actor_have_quotas() {
+    let limits = Limits { prompts_per_minute: 2, new_sessions_per_minute: 4, ..usual() };
+    let scene = Scene::with(Setting { limits, ..Setting::of(&["ada", "bob"]) });
+    let ask = |actor: &str, path: &str, body: &str| scene.ask_as(actor, "POST", path, Some(body));
+    for _ in 0..2 {
+        assert_eq!(ask("ada", "/invocations", r#"{"prompt":"hello"}"#).status, 200);
+    }
+    let refused = ask("ada", "/invocations", r#"{"prompt":"hello"}"#);
+    assert_eq!(refused.status, 429);
+    assert!(refused.text().contains("prompts_per_minute"), "{}", refused.text());
+    for _ in 0..2 {
+        assert_eq!(ask("ada", "/v1/sessions", "{}").status, 201);
+    }
+    let refused = ask("ada", "/v1/sessions", "{}");
+    assert_eq!(refused.status, 429);
+    let wait: u32 = refused.headers["retry-after"].parse().unwrap();
+    assert!((1..=60).contains(&wait) && refused.text().contains("new_sessions_per_minute"), "{}", refused.text());
+    assert_eq!(ask("bob", "/invocations", r#"{"prompt":"hello"}"#).status, 200, "others have quotas of their own");
+
+    let limits = Limits { disk: 1000, ..usual() };
+    let scene = Scene::with(Setting { limits, ..Setting::of(&["ada"]) });
+    let append = |text: &str| {
+        let body = json!({ "key": { "project_key": "p", "session_id": "s" }, "entries": [{ "a": text }] });
+        scene.ask_as("ada", "POST", "/v1/entries/append", Some(&body.to_string()))
+    };
+    assert_eq!(append(&"x".repeat(2000)).status, 200, "what is over the bound is found when it is there");
+    for answer in [append("y"), scene.ask_as("ada", "POST", "/v1/sessions", Some("{}"))] {
+        assert_eq!(answer.status, 507, "{}", answer.text());
+        assert!(answer.text().contains("`disk`"), "{}", answer.text());
+    }
+}
+
+#[test]
+fn s9_bodies_of_many_small_values_are_refused() {
+    let scene = with(Limits { entries: 100, values: 100, ..usual() });
+    let many = format!("[{}{{}}]", "{},".repeat(200));
+    let append = format!(r#"{{"key":{{"project_key":"p","session_id":"s"}},"entries":{many}}}"#);
+    for (path, body) in [
+        ("/v1/entries/append", append),
+        ("/invocations", format!(r#"{{"prompt":"x","more":{many}}}"#)),
+        ("/v1/sessions", format!(r#"{{"label":{many}}}"#)),
+    ] {
+        assert_eq!(scene.ask("POST", path, Some(&body)).0, 413, "{path}");
+    }
+    let mut client = scene.connect();
+    client.blurt(&format!(r#"{{"type":"ping","more":{many}}}"#));
+    assert_eq!(client.hear().unwrap()["error"]["code"], "too_large");
+}
+
+#[test]
+fn s18_who_breaks_the_protocol_hears_so() {
+    let scene = Scene::new();
+    let cases: [(&str, Vec<u8>, u16); 9] = [
+        ("unmasked", vec![0x81, 2, b'{', b'}'], 1002),
+        ("a reserved bit", frame(0xc1, b"{}"), 1002),
+        ("a reserved opcode", frame(0x83, b"{}"), 1002),
+        ("a continuation of nothing", frame(0x80, b"{}"), 1002),
+        ("a message within a message", [frame(0x01, b"{"), frame(0x81, b"{}")].concat(), 1002),
+        ("a ping in pieces", frame(0x09, b""), 1002),
+        ("a long ping", frame(0x89, &[0; 126]), 1002),
+        ("text that is none", frame(0x81, &[0xff, 0xfe]), 1007),
+        ("bytes that are no text", frame(0x82, &[0xff, 0xfe]), 1007),
+    ];
+    for (what, bytes, code) in cases {
+        let mut stream = upgraded(&scene);
+        stream.write_all(&bytes).unwrap();
+        assert_eq!(close_code(&mut stream), code, "{what}");
+    }
+    let mut stream = upgraded(&scene);
+    stream.write_all(&frame(0x88, &1000u16.to_be_bytes())).unwrap();
+    assert_eq!(close_code(&mut stream), 1000, "who says goodbye hears the same");
+}
+
+#[test]
+fn s9_floods_of_frames_and_pings_end_a_connection_and_nobody_elses() {
+    let limits = Limits { fragments: 100, pings_per_second: 50, frames_per_second: 500, ..usual() };
+    let scene = Scene::with(Setting { limits, ..Setting::of(&["ada", "bob"]) });
+    let flood = |bytes: Vec<u8>| {
+        let mut stream = upgraded(&scene);
+        say(&mut stream, &json!({ "type": "auth", "token": scene.token("ada") }).to_string());
+        // The server may have gone before all is written.
+        drop(stream.write_all(&bytes));
+        loop {
+            let (head, bytes) = next_frame(&mut stream);
+            if head == 0x88 {
+                return u16::from_be_bytes([bytes[0], bytes[1]]);
+            }
+        }
+    };
+    assert_eq!(flood([frame(0x01, b"x"), frame(0x00, b"x").repeat(20_000)].concat()), 1009);
+    assert_eq!(flood(frame(0x89, b"").repeat(20_000)), 1013);
+    assert_eq!(flood(frame(0x81, br#"{"type":"ping"}"#).repeat(20_000)), 1013);
+    let mut bob = scene.connect_as("bob");
+    bob.say(&json!({ "type": "prompt", "prompt": "hello" }));
+    bob.until("done");
+}

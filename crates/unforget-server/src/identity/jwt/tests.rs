@@ -249,6 +249,18 @@ async fn z01_a_token_must_be_of_the_issuer_and_for_this_server() {
 }
 
 #[tokio::test]
+async fn s18_a_token_that_is_bound_to_a_key_is_no_plain_bearer() {
+    let issuer = Filed::with_es256();
+    for confirmation in
+        [json!({ "jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I" }), json!({ "x5t#S256": "a" }), json!(null)]
+    {
+        let mut claims = claims();
+        claims["cnf"] = confirmation.clone();
+        assert_eq!(issuer.of(&claims).await, WRONG, "{confirmation}");
+    }
+}
+
+#[tokio::test]
 async fn a_token_has_its_time() {
     let issuer = Filed::with_es256();
     for (changes, is_good) in [

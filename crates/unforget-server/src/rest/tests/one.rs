@@ -301,7 +301,7 @@ async fn while_a_turn_runs_nothing_is_changed_and_everything_is_read() {
     let watching = server.app.hub.attach(&server.realm, &SessionId::parse(&id).unwrap(), crate::live::After::End).await;
     let Ok(crate::hub::Watching::Here(_, viewer)) = watching else { panic!("it is here") };
     let prompt = ClientId::parse("one").unwrap();
-    viewer.live().prompt(prompt, "words".to_owned(), false).await.unwrap();
+    viewer.live().prompt(prompt, "words".to_owned(), false, None).await.unwrap();
     let shown = server.get(&path).await.is(200);
     assert_eq!((&shown["live"], &shown["busy"], &shown["viewers"]), (&json!(true), &json!(true), &json!(1)));
     assert_eq!(server.get("/sessions?state=live").await.is(200)["sessions"][0]["id"], id);
@@ -347,4 +347,20 @@ async fn an_export_masks_what_looks_like_a_secret() {
     assert_eq!(document["session"]["id"], id);
     assert_eq!(document["records"][0]["type"], "session");
     server.get(&format!("/sessions/{id}/export?format=pdf")).await.fails(400, "invalid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s18_a_list_is_no_body() {
+    let server = Server::new().await;
+    let id = server.begin().await;
+    server.say(&id, "hello").await;
+    for (path, body) in [
+        (format!("/sessions/{id}/resume"), json!([])),
+        (format!("/sessions/{id}/abort"), json!([null])),
+        (format!("/sessions/{id}/compact"), json!([])),
+        (format!("/sessions/{id}/checkpoint"), json!(["name", null])),
+        ("/sessions".to_owned(), json!([])),
+    ] {
+        server.post(&path, body).await.fails(400, "invalid");
+    }
 }
