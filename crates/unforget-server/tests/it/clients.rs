@@ -250,6 +250,19 @@ fn the_example_loses_its_connection_in_the_middle_of_an_answer_and_has_the_answe
     assert_eq!(String::from_utf8(again.stdout).unwrap(), "hold this long answer please | recall\n");
 }
 
+#[test]
+fn b8_the_example_shows_every_answer_of_a_turn_with_tools() {
+    let scene = Scene::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/chat.py");
+    let mut command = websockets();
+    command.arg(&example).arg("tea").env("UNFORGET_URL", format!("ws://{}/ws", scene.address));
+    let mut child = command.spawn().unwrap();
+    // The puppet says the same before the call and behind it: neither may be taken for the other.
+    let prompt = r#"tool read_file {"path":"none.txt"}"#;
+    writeln!(child.stdin.take().unwrap(), "{prompt}\nrecall").unwrap();
+    assert_eq!(said_by(child), format!("you said: {prompt}\nyou said: {prompt}\n{prompt} | recall\n"));
+}
+
 /// The ten lines of the README, as they are executed.
 fn ten_lines(scene: &Scene) -> String {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

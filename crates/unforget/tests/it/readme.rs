@@ -6,30 +6,62 @@ use crate::scene::Scene;
 use crate::support::Home;
 
 #[test]
-fn the_tour_in_the_readme_is_what_happens() {
+fn b3_the_tour_in_the_readme_is_what_happens_also_after_a_first_chat() {
     let home = Home::new();
     let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let readme = std::fs::read_to_string(format!("{workspace}/README.md")).unwrap();
     let programs = std::path::Path::new(env!("CARGO_BIN_EXE_unforget")).parent().unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let folder = home.folder.path().to_str().unwrap();
+    let mut variables = vec![("HOME".to_owned(), folder.to_owned()), ("PATH".to_owned(), path)];
+    variables.push(("TZ".to_owned(), "UTC".to_owned()));
+    let run = |command: &str, variables: &[(String, String)]| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("({command}) 2>&1")]).current_dir(workspace);
+        let output = bash.env_clear().envs(variables.iter().cloned()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // Whoever reads from the top has talked before the tour begins.
+    assert!(run("unforget chat -p 'my name is Eve'", &variables).contains("Eve"));
     let mut steps = 0;
     // The first block is about cargo; the tour begins with the second.
     for block in readme.split("```console\n").skip(2).map(|rest| rest.split("```").next().unwrap()) {
         for step in block.split("$ ").filter(|step| !step.trim().is_empty()) {
             let (command, expected) = step.split_once('\n').unwrap();
-            let output = Command::new("bash")
-                .args(["-c", &format!("({command}) 2>&1")])
-                .current_dir(workspace)
-                .env_clear()
-                .envs([("HOME", home.folder.path().to_str().unwrap()), ("PATH", path.as_str()), ("TZ", "UTC")])
-                .output()
-                .unwrap();
-            let said = String::from_utf8(output.stdout).unwrap();
+            // What a shell keeps from step to step.
+            if let Some((name, value)) = command.strip_prefix("export ").and_then(|rest| rest.split_once('=')) {
+                variables.push((name.to_owned(), value.replace('~', folder)));
+            } else if let Some(name) = command.strip_prefix("unset ") {
+                variables.retain(|(other, _)| other != name);
+            }
+            let said = run(command, &variables);
             assert_eq!(plain(&said), plain(expected), "$ {command}");
             steps += 1;
         }
     }
     assert!(steps > 8, "the tour has only {steps} steps");
+}
+
+/// The SDK of Claude goes on when its store fails, and hands a turn over at its end unless it is told otherwise.
+#[test]
+fn p1_p3_every_snippet_handles_mirror_errors_and_flushes_eagerly() {
+    let mut snippets = 0;
+    for readme in ["README.md", "python/README.md", "typescript/README.md"] {
+        let text = std::fs::read_to_string(format!("{}/../../{readme}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        for language in ["python", "ts"] {
+            let blocks = text.split(&format!("```{language}\n")).skip(1).map(|rest| rest.split("```").next().unwrap());
+            for block in blocks.filter(|block| block.contains(" query(")) {
+                let handled = if language == "ts" { "mirror_error" } else { "MirrorErrorMessage)" };
+                let eager =
+                    if language == "ts" { "sessionStoreFlush: 'eager'" } else { "session_store_flush=\"eager\"" };
+                for part in [handled, eager, "connect()"] {
+                    assert!(block.contains(part), "{readme}: no {part} in\n{block}");
+                }
+                snippets += 1;
+            }
+        }
+    }
+    assert_eq!(snippets, 4);
 }
 
 /// The text without what differs from run to run: ids, and the time of now.
