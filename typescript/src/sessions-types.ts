@@ -105,4 +105,5 @@ export interface History {
   readonly repairs: readonly unknown[];
   /** What of it could not be read. */
   readonly damage: readonly unknown[];
+  readonly oddities: readonly unknown[];
 }

@@ -26,6 +26,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use unforget_core::json;
+use unforget_core::report::visible;
 use unforget_core::stamp::SharedSource;
 
 use crate::model::BoxFuture;
@@ -148,6 +150,9 @@ impl Toolbox {
     pub async fn prepare(&self, call: &Call, abort: &CancellationToken) -> Option<Result<Prepared, Output>> {
         let tool = self.find(&call.name)?;
         let input = serde_json::from_str::<Value>(&call.input).ok().filter(Value::is_object)?;
+        if json::duplicate(&call.input).is_some() {
+            return None;
+        }
         Some(tool.prepare(&input, abort)?.await)
     }
 
@@ -157,6 +162,10 @@ impl Toolbox {
             let names: Vec<&str> = self.names().collect();
             return Output::failed(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
         };
+        if let Some(twice) = json::duplicate(&call.input) {
+            let name = visible(&twice.name);
+            return Output::failed(format!("the arguments have `{name}` twice in one object; nothing was run"));
+        }
         match serde_json::from_str::<Value>(&call.input) {
             Ok(input) if input.is_object() => tool.run(&input, abort).await,
             Ok(_) => Output::failed("the arguments must be a JSON object"),

@@ -217,7 +217,7 @@ impl Blobs {
             Err(error @ Error::Io { .. }) => Err(error),
             Err(error) => {
                 let kind = NoteKind::BlobUnreadable(error.to_string());
-                notes.push(Note { offset: record.offset, len: record.raw.len() as u64, kind });
+                notes.push(Note { offset: record.offset, len: record.raw.len() as u64, line: None, kind });
                 let lost = json::quote(&format!("[a payload is missing here: {error}]"));
                 Ok(match name {
                     "input" => format!("{{\"not_sent\":{lost}}}"),

@@ -45,6 +45,8 @@ pub struct Finding {
     pub advice: &'static str,
     /// Whether it was put right just now.
     pub fixed: bool,
+    /// Whether it harms nothing: everything was read, though the file is not as a writer leaves it.
+    pub is_oddity: bool,
 }
 
 /// What the doctor looked at and found.
@@ -59,13 +61,24 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Findings that are still there.
+    /// Findings that are still there, oddities apart.
     pub fn open(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| !finding.fixed)
+        self.findings.iter().filter(|finding| !finding.fixed && !finding.is_oddity)
+    }
+
+    /// Findings that harm nothing.
+    pub fn oddities(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.is_oddity)
     }
 
     fn add(&mut self, subject: impl ToString, problem: impl ToString, advice: &'static str, fixed: bool) {
-        self.findings.push(Finding { subject: subject.to_string(), problem: problem.to_string(), advice, fixed });
+        let (subject, problem) = (subject.to_string(), problem.to_string());
+        self.findings.push(Finding { subject, problem, advice, fixed, is_oddity: false });
+    }
+
+    fn note(&mut self, subject: impl ToString, problem: String) {
+        let advice = "everything was read; `unforget show` marks the place";
+        self.findings.push(Finding { subject: subject.to_string(), problem, advice, fixed: false, is_oddity: true });
     }
 }
 
@@ -212,12 +225,19 @@ fn session(
             NoteKind::Torn => "`--fix` moves it aside",
             _ => "everything else in the session is usable; `unforget show` marks the place",
         };
-        diagnosis.add(id, format!("byte {}: {}", note.offset, note.kind), advice, false);
+        diagnosis.add(id, format!("{}: {}", note.place(), note.kind), advice, false);
     }
     let told = health.report.damage().count().min(TOLD_NOTES) as u64;
     if health.report.damage_count() > told {
         let more = health.report.damage_count() - told;
         diagnosis.add(id, format!("and {more} more damaged places"), "", false);
+    }
+    for note in health.report.oddities().take(TOLD_NOTES) {
+        diagnosis.note(id, format!("{}: {}", note.place(), note.kind));
+    }
+    if health.report.oddity_count() > TOLD_NOTES as u64 {
+        let more = health.report.oddity_count() - TOLD_NOTES as u64;
+        diagnosis.note(id, format!("and {more} more oddities"));
     }
     for (n, problem) in health.blobs {
         diagnosis.add(id, format!("record {n}: {problem}"), "restore the blob from a backup", false);

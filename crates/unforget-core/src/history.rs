@@ -48,6 +48,8 @@ pub const UNKNOWN_OUTCOME: &str =
     "[interrupted: the result of this call was never saved, so its outcome is unknown; it was not run again]";
 /// What a call whose arguments were cut off is answered with.
 const CUT_OFF: &str = "[the arguments of this call were cut off; it was not run]";
+/// What a call with two arguments of the same name is answered with.
+const AMBIGUOUS: &str = "[the arguments of this call have one name twice; it was not run]";
 /// What stands for everything that was left out at the beginning.
 const EARLIER: &str = "[Earlier messages of this conversation are not included.]";
 /// What a summary is introduced with.
@@ -111,7 +113,9 @@ pub fn rebuild<'a>(path: &Path<'_, 'a>, limits: &Limits) -> History<'a> {
         if let Body::Approval { tool_use_id, state } = &record.body {
             approvals.insert(tool_use_id, state);
         }
-        if let Body::Context { system, tools, model } = &record.body {
+        if let Body::Context { system, tools, model } = &record.body
+            && steps::duplicate(record).is_none()
+        {
             history.system = system.and_then(|system| context::system(system, record.n, arranged.repairs()));
             history.tools = tools.and_then(|tools| context::tools(tools, record.n, arranged.repairs()));
             history.model.clone_from(model);

@@ -197,7 +197,7 @@ fn is_strange(kind: &NoteKind) -> bool {
 /// The damage in a file, the first places one by one.
 fn told(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> =
-        report.damage().take(TOLD).map(|note| format!("byte {}: {}", note.offset, note.kind)).collect();
+        report.damage().take(TOLD).map(|note| format!("{}: {}", note.place(), note.kind)).collect();
     let more = report.damage_count() - lines.len() as u64;
     if more > 0 {
         lines.push(format!("and {more} more damaged places"));

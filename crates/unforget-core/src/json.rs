@@ -12,6 +12,10 @@ use serde_json::value::RawValue;
 
 use crate::stamp;
 
+mod duplicate;
+
+pub use duplicate::{Duplicate, duplicate};
+
 /// The string behind raw JSON text; `None` if it is not a string. Lone surrogates become U+FFFD.
 pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;

@@ -147,7 +147,7 @@ impl Recent {
         let begin = backward.position();
         let mut lines = Vec::with_capacity(chosen.len() + 1);
         if let Some(want) = walk.want.filter(|_| !walk.met_context) {
-            lines.extend(nearest_context(&mut backward, want, CONTEXT_REACH)?);
+            lines.extend(nearest_context(&mut backward, want, walk.follows_head, CONTEXT_REACH)?);
         }
         let mut scanner = if begin == 0 { Scanner::default() } else { Scanner::partial(0) };
         let mut forward = reader.forward(begin);
@@ -187,7 +187,7 @@ impl Recent {
 
 /// The `context` record in force behind record `head`, as it can be written again: its draft and where it refers to blobs.
 pub(crate) fn context_in_force(reader: &LogReader, head: u64) -> Result<Option<(Draft, Vec<String>)>> {
-    let found = nearest_context(&mut reader.backward(), head, u64::MAX)?;
+    let found = nearest_context(&mut reader.backward(), head, false, u64::MAX)?;
     Ok(found.and_then(|(offset, bytes)| {
         let record = Record::parse(std::str::from_utf8(&bytes).ok()?, offset, 0).ok()?;
         let pointers = record.blobs.iter().map(|pointer| pointer.clone().into_owned()).collect();
@@ -196,8 +196,15 @@ pub(crate) fn context_in_force(reader: &LogReader, head: u64) -> Result<Option<(
 }
 
 /// The nearest `context` record on the path that ends with record `want`, at most `reach` bytes further back.
-fn nearest_context(backward: &mut Backward<'_>, want: u64, reach: u64) -> Result<Option<(u64, Vec<u8>)>> {
-    let mut want = want;
+///
+/// With `follows_head` the path ends instead where the conversation stood before record `want + 1`.
+fn nearest_context(
+    backward: &mut Backward<'_>,
+    want: u64,
+    follows_head: bool,
+    reach: u64,
+) -> Result<Option<(u64, Vec<u8>)>> {
+    let (mut want, mut follows_head) = (want, follows_head);
     let stop = backward.position().saturating_sub(reach);
     while backward.position() > stop
         && let Some(line) = backward.next()?
@@ -206,20 +213,30 @@ fn nearest_context(backward: &mut Backward<'_>, want: u64, reach: u64) -> Result
             if glance.n > want {
                 continue;
             }
-            if !glance.is_context {
-                want = glance.parent.min(glance.n.saturating_sub(1));
+            if glance.kind != Glanced::Context {
+                follows_head = glance.kind == Glanced::Bookkeeping;
+                let before = glance.n.saturating_sub(1);
+                want = if follows_head { before } else { glance.parent.min(before) };
                 continue;
             }
         }
         for record in records_of(&line).iter().rev() {
+            if let Body::Head { to } = record.body
+                && std::mem::take(&mut follows_head)
+            {
+                let Some(to) = to else { return Ok(None) };
+                want = to;
+            }
             if !record.is_step() || (record.version > 0 && record.n > want) {
                 continue;
             }
             if matches!(record.body, Body::Context { .. }) {
                 return Ok(Some((record.offset, record.raw.as_bytes().to_vec())));
             }
+            follows_head = matches!(record.parent, Parent::Head(_));
             match record.parent {
                 Parent::Record(parent) => want = parent.min(record.n.saturating_sub(1)),
+                Parent::Head(_) => want = record.n.saturating_sub(1),
                 Parent::Previous => {}
                 Parent::Nothing => return Ok(None),
             }
@@ -233,8 +250,21 @@ fn nearest_context(backward: &mut Backward<'_>, want: u64, reach: u64) -> Result
 struct Glance {
     n: u64,
     parent: u64,
-    is_context: bool,
+    kind: Glanced,
 }
+
+/// What a step is, at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Glanced {
+    Context,
+    /// It follows the record that it names.
+    Said,
+    /// It follows whatever the conversation stands on.
+    Bookkeeping,
+}
+
+/// The types of steps that follow the record that they name, whatever else was written since.
+const SAID: [&[u8]; 7] = [b"user", b"assistant", b"tool_use", b"tool_result", b"compaction", b"trim", b"undo"];
 
 impl Glance {
     /// None if the line is not spelled the way this program spells a step.
@@ -247,7 +277,13 @@ impl Glance {
         let (n, rest) = number(line.strip_prefix(b"{\"v\":1,\"n\":")?)?;
         let (parent, rest) = number(rest.strip_prefix(b",\"parent\":")?)?;
         let rest = rest.strip_prefix(b",\"type\":\"")?;
-        line.ends_with(b"\"}").then_some(Self { n, parent, is_context: rest.starts_with(b"context\"") })
+        let is_said = || SAID.iter().any(|kind| rest.strip_prefix(*kind).is_some_and(|rest| rest.starts_with(b"\"")));
+        let kind = match rest {
+            _ if rest.starts_with(b"context\"") => Glanced::Context,
+            _ if is_said() => Glanced::Said,
+            _ => Glanced::Bookkeeping,
+        };
+        line.ends_with(b"\"}").then_some(Self { n, parent, kind })
     }
 }
 
@@ -263,9 +299,11 @@ fn records_of<'a>(line: &Physical<'a>) -> Vec<Record<'a>> {
 /// The walk from the head towards the root, over records in reverse file order.
 #[derive(Debug, Default)]
 struct Walk {
-    /// The record that comes next; `None` while the head is still to be found.
+    /// The record that comes next, or any before it; `None` while the head is still to be found.
     want: Option<u64>,
     started: bool,
+    /// Whether the record that was met last follows whatever the conversation stood on: a head that was moved counts.
+    follows_head: bool,
     /// Where the newest compaction lets the history begin.
     keep_from: Option<u64>,
     compacted: bool,
@@ -285,9 +323,10 @@ impl Walk {
     /// Looks at a record; tells whether it is part of the conversation (or decides where it is).
     fn visit(&mut self, record: &Record<'_>, budget: u64) -> bool {
         if let Body::Head { to } = record.body
-            && !self.started
+            && (!self.started || self.follows_head)
         {
             self.started = true;
+            self.follows_head = false;
             self.want = to;
             self.finished = to.is_none();
             return true;
@@ -302,9 +341,11 @@ impl Walk {
         let whole = tokens::estimate(record.raw.as_bytes());
         let cost = if kept < record.raw.len() { tokens::of_bytes(kept).min(whole) } else { whole };
         self.tokens = self.tokens.saturating_add(cost);
+        self.follows_head = matches!(record.parent, Parent::Head(_));
         self.want = match record.parent {
             // A parent that does not come before its child is damage; the step before it stands in.
             Parent::Record(parent) => Some(parent.min(record.n.saturating_sub(1))),
+            Parent::Head(_) => record.n.checked_sub(1),
             Parent::Previous => record.n.checked_sub(1),
             Parent::Nothing => None,
         };

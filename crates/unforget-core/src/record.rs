@@ -76,6 +76,8 @@ pub struct Record<'a> {
 pub enum Parent {
     /// The record with this number.
     Record(u64),
+    /// Whatever the conversation stands on: bookkeeping never moves it, whichever number the record names.
+    Head(u64),
     /// The record before it in the file (version 0, or a native one that does not say).
     Previous,
     /// Nothing: the record is about the session, not a step of the conversation.
@@ -241,6 +243,36 @@ impl Body<'_> {
     }
 }
 
+impl Body<'_> {
+    /// Whether the record only tells about the conversation: what it follows changes nothing that the model sees.
+    fn is_bookkeeping(&self) -> bool {
+        match self {
+            Body::User { .. }
+            | Body::Assistant { .. }
+            | Body::ToolUse(_)
+            | Body::ToolResult(_)
+            | Body::Compaction { .. }
+            | Body::Trim { .. }
+            | Body::Undo { .. }
+            | Body::Context { .. } => false,
+            Body::Turn { .. }
+            | Body::Error { .. }
+            | Body::File(_)
+            | Body::Pin { .. }
+            | Body::Approval { .. }
+            | Body::Session(_)
+            | Body::Head { .. }
+            | Body::Expire { .. }
+            | Body::Pinned { .. }
+            | Body::Label { .. }
+            | Body::Title { .. }
+            | Body::Aside { .. }
+            | Body::Unknown { .. }
+            | Body::Invalid { .. } => true,
+        }
+    }
+}
+
 /// The header of a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Header<'a> {
@@ -252,6 +284,8 @@ pub struct Header<'a> {
     pub label: Option<Cow<'a, str>>,
     /// JSON text: where it was imported or forked from.
     pub origin: Option<&'a str>,
+    /// Whether it was written again because the first one was lost.
+    pub is_repair: bool,
 }
 
 impl Header<'_> {
@@ -313,6 +347,8 @@ impl<'a> Record<'a> {
         let body = if version > VERSION { Body::Unknown { kind } } else { fields.body(kind) };
         let parent = match (version, fields.number(Field::Parent)) {
             (0, _) => Parent::Previous,
+            (_, Some(_)) if matches!(body, Body::Head { .. }) => Parent::Nothing,
+            (_, Some(parent)) if body.is_bookkeeping() => Parent::Head(parent),
             (_, Some(parent)) => Parent::Record(parent),
             // Words without a parent were not written by this program, but they were said.
             (VERSION, None) if body.is_said() => Parent::Previous,

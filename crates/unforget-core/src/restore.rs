@@ -47,7 +47,7 @@ pub fn view<T>(
         records.iter().zip(&texts).map(|(record, text)| record.with_text(text.as_deref())).collect();
     let path = recent.path(&full);
     for note in notes.into_iter().chain(path.notes.iter().cloned()) {
-        report.add(note, 0);
+        report.add_once(note);
     }
     Ok(look(&path, report))
 }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::json;
 use crate::lines::{self, Physical, Piece};
 use crate::record::{Body, Parent, Record, VERSION};
 use crate::report::{Note, NoteKind, Report};
@@ -26,6 +27,9 @@ pub struct Scanner {
     started: bool,
     /// Lines before the first one scanned are not known, as in a read from the end.
     partial: bool,
+    /// What only a reader that has seen all lines so far can tell.
+    #[serde(skip, default = "Whole::unknown")]
+    whole: Whole,
     /// What the tree of another program needs; it is not kept, so such a file is read from the beginning.
     #[serde(skip)]
     links: Option<Box<claude::Links>>,
@@ -36,6 +40,37 @@ pub struct Scanner {
 enum Chain {
     Known(u32),
     /// The line before it is lost or was not read.
+    Unknown,
+}
+
+/// What a reader knows that began at the beginning.
+#[derive(Debug, Clone)]
+struct Whole {
+    /// How many lines were taken; none if that is not known.
+    lines: Option<u64>,
+    has_header: bool,
+    head: Head,
+    /// The greatest number of a step.
+    last: u64,
+}
+
+impl Default for Whole {
+    fn default() -> Self {
+        Self { lines: Some(0), has_header: false, head: Head::At(None), last: 0 }
+    }
+}
+
+impl Whole {
+    fn unknown() -> Self {
+        Self { lines: None, has_header: false, head: Head::Unknown, last: 0 }
+    }
+}
+
+/// The record that the conversation stands on.
+#[derive(Debug, Clone, Copy)]
+enum Head {
+    At(Option<u64>),
+    /// Lines are missing that may have moved it.
     Unknown,
 }
 
@@ -67,7 +102,8 @@ pub fn scan(buffer: &[u8]) -> Scan<'_> {
 impl Scanner {
     /// A scanner for lines that do not begin at the beginning: `place` is the number of the first one.
     pub fn partial(place: u64) -> Self {
-        Self { next: place, partial: true, started: true, chain: Chain::Unknown, ..Self::default() }
+        let whole = Whole::unknown();
+        Self { next: place, partial: true, started: true, chain: Chain::Unknown, whole, ..Self::default() }
     }
 
     /// The number that a record appended now would get.
@@ -91,22 +127,38 @@ impl Scanner {
     /// Takes the next line and hands out the records in it.
     pub fn feed<'a>(&mut self, line: &Physical<'a>, mut hand_out: impl FnMut(Record<'a>)) {
         let first = !std::mem::replace(&mut self.started, true);
+        self.whole.lines = self.whole.lines.map(|lines| lines + 1);
         let plain = line.bytes.trim_ascii_end();
         if plain.first() == Some(&b'{')
             && let Ok(text) = std::str::from_utf8(plain)
             && let Ok(record) = Record::parse(text, line.offset, self.next)
         {
             self.take(record, &mut hand_out);
+            self.check_end(line, plain.len());
             return;
         }
         let kept_any = self.pieces(line, first, &mut hand_out);
         if !kept_any {
             self.chain = Chain::Unknown;
+            self.whole.head = Head::Unknown;
+        }
+    }
+
+    /// Notes what is between the last record of a line, which ends at `end`, and the next line.
+    fn check_end(&mut self, line: &Physical<'_>, end: usize) {
+        let (offset, blanks) = (line.offset + end as u64, &line.bytes[end..]);
+        match blanks {
+            [] => {}
+            b"\r" if line.terminated => self.note(offset, 1, NoteKind::CarriageReturn { lines: 1 }, 0),
+            _ => self.note(offset, blanks.len() as u64, NoteKind::TrailingBlanks, 0),
+        }
+        if !line.terminated {
+            self.note(line.offset + line.len, 0, NoteKind::MissingLineFeed, 0);
         }
     }
 
     fn pieces<'a>(&mut self, line: &Physical<'a>, first: bool, hand_out: &mut impl FnMut(Record<'a>)) -> bool {
-        let mut kept_any = false;
+        let (mut kept_any, mut kept_object) = (false, false);
         if line.len == 0 {
             self.note(line.offset, u64::from(line.terminated), NoteKind::Blank, u64::from(line.terminated));
             return true;
@@ -120,11 +172,20 @@ impl Scanner {
                 }
                 Piece::Object(range) => {
                     let offset = line.offset + range.start as u64;
+                    let is_last = range.end == line.bytes.len();
                     let bytes = line.bytes[range].trim_ascii_end();
+                    if kept_object {
+                        self.note(offset, 0, NoteKind::MissingLineFeed, 0);
+                    }
+                    kept_object = true;
+                    let end = usize::try_from(offset - line.offset).unwrap_or(usize::MAX).saturating_add(bytes.len());
                     match std::str::from_utf8(bytes).ok().map(|text| Record::parse(text, offset, self.next)) {
                         Some(Ok(record)) => {
                             kept_any = true;
                             self.take(record, hand_out);
+                            if is_last {
+                                self.check_end(line, end);
+                            }
                         }
                         Some(Err(error)) => {
                             let len = bytes.len() as u64;
@@ -147,6 +208,7 @@ impl Scanner {
             let skipped_here = std::mem::replace(&mut self.partial, false);
             if record.n > self.next && !skipped_here {
                 self.note(offset, 0, NoteKind::Gap { first: self.next, last: record.n - 1 }, 0);
+                self.whole.head = Head::Unknown;
             } else if record.n < self.next && !skipped_here {
                 self.note(offset, 0, NoteKind::Repeated(record.n), 0);
             }
@@ -161,6 +223,11 @@ impl Scanner {
         if !checks {
             self.note(offset, len, NoteKind::ChecksumMismatch, 0);
         }
+        if let Some(twice) = json::duplicate(record.raw) {
+            let at = offset + twice.at as u64;
+            self.note(at, len - twice.at as u64, NoteKind::DuplicateName(twice.name), 0);
+        }
+        self.check_place(&record);
         self.next = self.next.max(record.n.saturating_add(1));
         self.chain = Chain::Known(record.crc.unwrap_or(0));
         match &record.body {
@@ -181,6 +248,39 @@ impl Scanner {
         hand_out(record);
     }
 
+    /// Notes a header or a parent that is not where a writer puts it, and moves on with the conversation.
+    fn check_place(&mut self, record: &Record<'_>) {
+        let (offset, len) = (record.offset, record.raw.len() as u64);
+        if let Body::Session(header) = &record.body {
+            let says_why = header.is_repair || header.origin.is_some();
+            if std::mem::replace(&mut self.whole.has_header, true) && !says_why {
+                self.note(offset, len, NoteKind::SecondHeader, 0);
+            }
+        }
+        let (parent, is_followed) = match record.parent {
+            Parent::Record(parent) => (Some(parent), true),
+            Parent::Head(parent) => (Some(parent), false),
+            Parent::Previous | Parent::Nothing => (None, false),
+        };
+        // Behind a head that was moved to the very beginning, the next step names the header.
+        if let (VERSION, Some(parent), Head::At(head)) = (record.version, parent, self.whole.head)
+            && parent != head.unwrap_or(0)
+        {
+            match parent > self.whole.last {
+                true if is_followed => self.note(offset, 0, NoteKind::UnknownParent(parent), 0),
+                _ => self.note(offset, len, NoteKind::OddParent { parent, is_followed }, 0),
+            }
+        }
+        if let Body::Head { to } = record.body {
+            self.whole.head = Head::At(to);
+        } else if record.is_step() {
+            self.whole.last = self.whole.last.max(record.n);
+            if self.whole.lines.is_some() {
+                self.whole.head = Head::At(Some(record.n));
+            }
+        }
+    }
+
     fn check_clock(&mut self, record: &Record<'_>) {
         // Only times of one spelling compare as text; that is every file that one program wrote.
         let Some(ts) = record.ts.filter(|ts| ts.len() >= 20 && ts.ends_with("Z\"")) else { return };
@@ -192,6 +292,6 @@ impl Scanner {
     }
 
     fn note(&mut self, offset: u64, len: u64, kind: NoteKind, skipped: u64) {
-        self.report.add(Note { offset, len, kind }, skipped);
+        self.report.add(Note { offset, len, line: self.whole.lines, kind }, skipped);
     }
 }

@@ -162,6 +162,7 @@ impl Session {
         let mut slim = Vec::with_capacity(drafts.len());
         for draft in drafts {
             draft.check()?;
+            draft.check_names()?;
             slim.push(self.blobs.extract(draft)?);
         }
         match self.write(&slim) {

@@ -158,6 +158,7 @@ impl Tree {
     fn step(&mut self, record: &Record<'_>) {
         let parent = match record.parent {
             Parent::Previous => self.last,
+            Parent::Head(_) => self.head,
             Parent::Nothing => None,
             Parent::Record(n) if self.last.is_some_and(|last| last.n == n) => self.last,
             Parent::Record(n) => self.find(n).0,

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use unforget_core::report::{Report, Weight};
+
 use crate::error::Problem;
 
 /// Upper ends of the times that turns are sorted by, in seconds.
@@ -32,8 +34,16 @@ struct Asked {
     status: u16,
 }
 
+/// What a reader of a transcript met.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Met {
+    weight: &'static str,
+    kind: &'static str,
+}
+
 /// The numbers.
 pub struct Metrics {
+    notes: Family<Met, Counter>,
     registry: Mutex<Registry>,
     turns: Family<Went, Counter>,
     turn_seconds: Histogram,
@@ -69,6 +79,7 @@ impl Default for Metrics {
             turn_seconds: Histogram::new(SECONDS),
             requests: Family::default(),
             refused: Family::default(),
+            notes: Family::default(),
             sockets: Gauge::default(),
             sessions: Gauge::default(),
             connections: Gauge::default(),
@@ -83,6 +94,11 @@ impl Default for Metrics {
             registry.register("turn_seconds", "How long turns took", metrics.turn_seconds.clone());
             registry.register("http_requests", "Requests that were answered", metrics.requests.clone());
             registry.register("refused", "What was refused, and why", metrics.refused.clone());
+            registry.register(
+                "transcript_notes",
+                "Damage and oddities that readers met in transcripts, each time that they were read",
+                metrics.notes.clone(),
+            );
             registry.register("sockets", "WebSockets that are open", metrics.sockets.clone());
             registry.register("live_sessions", "Sessions that are live", metrics.sessions.clone());
             registry.register("connections", "Connections that are open", metrics.connections.clone());
@@ -124,6 +140,18 @@ impl Metrics {
     /// Something was refused.
     pub fn refuse(&self, problem: &Problem) {
         self.refused.get_or_create(&Went { outcome: problem.code.name().to_owned() }).inc();
+    }
+
+    /// A transcript was read.
+    pub fn read(&self, report: &Report) {
+        for note in report.notes.iter().filter(|note| note.kind.weight() != Weight::Remark) {
+            self.notes.get_or_create(&Met { weight: note.kind.weight().name(), kind: note.kind.name() }).inc();
+        }
+        for (weight, count) in [(Weight::Damage, report.unlisted), (Weight::Oddity, report.unlisted_oddities)] {
+            if count > 0 {
+                self.notes.get_or_create(&Met { weight: weight.name(), kind: "unlisted" }).inc_by(count);
+            }
+        }
     }
 
     /// All of it, as Prometheus reads it.

@@ -319,16 +319,21 @@ impl Context {
         Ok(())
     }
 
-    /// Tells of damage, with its place, and turns it into the exit code.
+    /// Tells of damage and oddities, with their places, and turns damage into the exit code.
     pub(crate) fn tell_damage(&self, path: &Path, report: &Report) -> Result<Outcome> {
         const TOLD: usize = 10;
-        for note in report.damage().take(TOLD) {
+        for note in report.damage().take(TOLD).chain(report.oddities().take(TOLD)) {
             let path = path.display();
             if self.json {
                 self.tell(&note_json(&path.to_string(), note))?;
             } else {
-                self.tell(&format!("damage: {path}, byte {}: {}", note.offset, note.kind))?;
+                let what = if note.kind.is_damage() { "damage" } else { "note" };
+                self.tell(&format!("{what}: {path}, {}: {}", note.place(), note.kind))?;
             }
+        }
+        let odd = report.oddity_count().saturating_sub(TOLD as u64);
+        if odd > 0 && !self.json {
+            self.tell(&format!("note: {odd} more oddities; `unforget show --json` lists them"))?;
         }
         let count = report.damage_count();
         if count == 0 {
@@ -351,11 +356,13 @@ pub(crate) fn split_path(path: &Path) -> (PathBuf, PathBuf) {
 
 /// A note as JSON.
 pub(crate) fn note_json(file: &str, note: &unforget_core::report::Note) -> String {
+    let line = note.line.map_or(String::new(), |line| format!(",\"line\":{line}"));
     format!(
-        "{{\"file\":{},\"offset\":{},\"bytes\":{},\"kind\":\"{}\",\"message\":{}}}",
+        "{{\"file\":{},\"offset\":{},\"bytes\":{}{line},\"weight\":\"{}\",\"kind\":\"{}\",\"message\":{}}}",
         json::quote(file),
         note.offset,
         note.len,
+        note.kind.weight().name(),
         note.kind.name(),
         json::quote(&note.kind.to_string())
     )

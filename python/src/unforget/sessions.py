@@ -100,6 +100,7 @@ class History(TypedDict):
     model: str | None
     repairs: list[dict[str, Any]]
     damage: list[dict[str, Any]]
+    oddities: list[dict[str, Any]]
 
 
 class Added(TypedDict):

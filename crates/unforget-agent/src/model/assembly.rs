@@ -4,6 +4,8 @@
 //! be kept in half; thinking without its signature and calls without all of their arguments cannot, and are left out. Values
 //! that came as text stay the text they were.
 
+use std::borrow::Cow;
+
 use unforget_core::json;
 use unforget_core::record::Draft;
 use unforget_core::session::block_draft;
@@ -110,7 +112,7 @@ impl Assembly {
             .map(|block| {
                 let draft = match block.call().filter(|call| !call.input.starts_with('{')) {
                     Some(cut_off) => Draft::tool_use(Some(msg), &cut_off.id, &cut_off.name, &cut_off.input),
-                    None => block_draft(msg, &block.json()),
+                    None => block_draft(msg, &block.unambiguous()),
                 };
                 let draft = match &self.model {
                     Some(model) => draft.text("model", model),
@@ -160,16 +162,21 @@ impl Block {
         (self.kind() == "text").then(|| self.string("text").unwrap_or_default() + &self.text)
     }
 
-    /// JSON text of the arguments; if they are not complete, the text of what came.
+    /// JSON text of the arguments; if they are not complete, or have one name twice, the text of what came.
     fn arguments(&self) -> String {
-        let text = self.input.trim();
-        if text.is_empty() {
-            return self.member("input").unwrap_or_else(|| "{}".to_owned());
+        let text = match self.input.trim() {
+            "" => Cow::Owned(self.member("input").unwrap_or_else(|| "{}".to_owned())),
+            streamed => Cow::Borrowed(streamed),
+        };
+        match serde_json::from_str::<&serde_json::value::RawValue>(&text) {
+            Ok(_) if text.starts_with('{') && !self.is_ambiguous(&text) => text.into_owned(),
+            _ => json::quote(&text),
         }
-        match serde_json::from_str::<&serde_json::value::RawValue>(text) {
-            Ok(_) if text.starts_with('{') => text.to_owned(),
-            _ => json::quote(text),
-        }
+    }
+
+    /// Whether two readers could understand the block or what was streamed of it differently.
+    fn is_ambiguous(&self, streamed: &str) -> bool {
+        json::duplicate(streamed).is_some() || json::duplicate(&self.start).is_some()
     }
 
     fn call(&self) -> Option<Call> {
@@ -177,6 +184,15 @@ impl Block {
             return None;
         }
         Some(Call { id: self.string("id")?, name: self.string("name")?, input: self.arguments() })
+    }
+
+    /// The block, or the text of one that has a name twice: that is kept for people and sent as words.
+    fn unambiguous(&self) -> String {
+        let whole = self.json();
+        match json::duplicate(&whole) {
+            None => whole,
+            Some(_) => format!("{{\"type\":\"text\",\"text\":{}}}", json::quote(&whole)),
+        }
     }
 
     /// The block as the API would have sent it whole.

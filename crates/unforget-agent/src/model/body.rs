@@ -7,6 +7,7 @@
 //! This module knows neither keys nor addresses.
 
 use unforget_core::json;
+use unforget_core::report::visible;
 
 use super::refusal::Refusal;
 use super::{ModelError, Request, Thinking, cache};
@@ -21,7 +22,13 @@ pub(super) fn of_question(model: &str, request: &Request<'_>) -> Result<String, 
             format!("a thinking budget of {budget} does not fit into {} tokens of answer", request.max_tokens);
         return Err(Refusal::last(ModelError::Rejected { status: 400, message }));
     }
-    Ok(write(model, request, &format!(",\"max_tokens\":{},\"stream\":true", request.max_tokens)))
+    let text = write(model, request, &format!(",\"max_tokens\":{},\"stream\":true", request.max_tokens));
+    // The history leaves such records out; what other callers put together is looked at all the same.
+    if let Some(twice) = json::duplicate(&text) {
+        let message = format!("it has the member `{}` twice in one object, so it was not sent", visible(&twice.name));
+        return Err(Refusal::last(ModelError::Rejected { status: 400, message }));
+    }
+    Ok(text)
 }
 
 /// The body that asks how many tokens a request has.

@@ -12,6 +12,7 @@
 use std::borrow::Cow;
 
 use unforget_core::json;
+use unforget_core::report::visible;
 
 use super::refusal::{self, Refusal};
 use super::sse::Message;
@@ -47,6 +48,10 @@ impl Answer {
     pub(super) fn take(&mut self, message: &Message) -> Result<Vec<Event>, Refusal> {
         let members = json::members(message.data.trim())
             .ok_or_else(|| Refusal::protocol(format!("an event is not JSON: {}", refusal::quote(&message.data))))?;
+        if let Some(twice) = json::duplicate(&message.data) {
+            let name = visible(&twice.name);
+            return Err(Refusal::protocol(format!("an event has the member `{name}` twice in one object")));
+        }
         let kind = string(&members, "type").unwrap_or(Cow::Borrowed(&message.name));
         let event = match kind.as_ref() {
             "error" => return Err(error(&message.data)),

@@ -265,3 +265,17 @@ async fn c48_marks_for_the_cache_are_at_most_four_and_never_stored() {
     assert!(scene.raw_lines().iter().all(|line| !line.contains("cache_control")));
     scene.assert_no_refusal();
 }
+
+#[tokio::test]
+async fn h2_a_streamed_call_with_an_argument_twice_is_not_run() {
+    let mut scene = Scene::new();
+    let input = r#"{"command":"echo benign","command":"echo SHADOW"}"#.to_owned();
+    scene.api.push(Reply::CutInput { name: "bash".to_owned(), input });
+    scene.says("go").await;
+    assert!(scene.runs.commands().is_empty());
+    let request = scene.last_request();
+    assert_eq!(blocks(&request, "tool_use")[0]["input"], json!({}));
+    let result = blocks(&request, "tool_result")[0].clone();
+    assert!(holds(&result, "the arguments of this call have one name twice; it was not run"), "{result}");
+    scene.assert_no_refusal();
+}

@@ -12,7 +12,7 @@ use super::messages::{Piece, ResultContent};
 use super::path::Trims;
 use super::repair::{RepairKind, Repairs};
 use super::steps::{Given, Placed};
-use super::{CUT_OFF, MAX_DEPTH, MAX_NAME, MAX_TEXT, Role, SHORT_TEXT, UNKNOWN_OUTCOME};
+use super::{AMBIGUOUS, CUT_OFF, MAX_DEPTH, MAX_NAME, MAX_TEXT, Role, SHORT_TEXT, UNKNOWN_OUTCOME};
 use crate::{encode, json};
 
 /// Longest id of a call that is sent as it is; the API's own are not half as long.
@@ -81,7 +81,7 @@ pub(super) fn unique_ids(calls: &[Placed<'_>], repairs: &mut Repairs) -> Vec<Str
 
 pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Repairs) -> (Block<'a>, Piece<'a>) {
     let Placed { call, n, answer } = placed;
-    let (input, cut_off) = arguments(&call, n, repairs);
+    let (input, not_run) = arguments(&call, n, repairs);
     let name = tool_name(&call.name, n, repairs);
     let mut json = format!("{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"{name}\",\"input\":{input}");
     if let Some(caller) = call.caller.filter(|caller| caller.starts_with('{') && !json::deeper_than(caller, MAX_DEPTH))
@@ -94,17 +94,18 @@ pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Re
     let result_n = answer.as_ref().map_or(n, |given| given.n);
     const FAILED: &str = ",\"is_error\":true}";
     // That the call was not run is known; a stand-in that says less adds nothing.
-    let (content, tail) = match answer.filter(|given| !(cut_off && given.answer.is_repair)) {
-        None if cut_off => (ResultContent::Text(Cow::Owned(json::quote(CUT_OFF))), FAILED),
-        None => {
+    let answer = answer.filter(|given| not_run.is_none() || !given.answer.is_repair);
+    let (content, tail) = match (answer, not_run) {
+        (None, Some(why)) => (ResultContent::Text(Cow::Owned(json::quote(why))), FAILED),
+        (None, None) => {
             repairs.add(n, RepairKind::ResultAdded(call.id.into_owned()));
             (ResultContent::Text(Cow::Owned(json::quote(UNKNOWN_OUTCOME))), FAILED)
         }
-        Some(given) => {
+        (Some(given), not_run) => {
             let is_error = given.answer.is_error;
             let content = result_content(&given, repairs);
-            if cut_off {
-                let mut blocks = vec![block::note(CUT_OFF, n)];
+            if let Some(why) = not_run {
+                let mut blocks = vec![block::note(why, n)];
                 match content {
                     ResultContent::Text(text) if text != "\"\"" => blocks.push(Block {
                         json: Cow::Owned(format!("{{\"type\":\"text\",\"text\":{text}}}")),
@@ -123,18 +124,25 @@ pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Re
     (Block { json: Cow::Owned(json), kind: Kind::Call, n }, Piece::Result { head, content, tail, n: result_n })
 }
 
-/// The arguments as an object, and whether they were cut off.
-fn arguments<'a>(call: &Call<'a>, n: u64, repairs: &mut Repairs) -> (Cow<'a, str>, bool) {
+/// The arguments as an object, and why the call was not run if they are not what the model meant.
+fn arguments<'a>(call: &Call<'a>, n: u64, repairs: &mut Repairs) -> (Cow<'a, str>, Option<&'static str>) {
+    let ambiguous = |repairs: &mut Repairs| {
+        repairs.add(n, RepairKind::InputAmbiguous(call.id.clone().into_owned()));
+        (Cow::Borrowed("{}"), Some(AMBIGUOUS))
+    };
     if call.input.starts_with('{') {
+        if json::duplicate(call.input).is_some() {
+            return ambiguous(repairs);
+        }
         if json::deeper_than(call.input, MAX_DEPTH) {
             repairs.add(n, RepairKind::TooDeep);
-            return (Cow::Borrowed("{\"not_sent\":\"nested too deeply\"}"), false);
+            return (Cow::Borrowed("{\"not_sent\":\"nested too deeply\"}"), None);
         }
         if call.input.len() > MAX_TEXT {
             repairs.add(n, RepairKind::Shortened { bytes: call.input.len() as u64 });
-            return (Cow::Borrowed("{\"not_sent\":\"too long; the transcript has it\"}"), false);
+            return (Cow::Borrowed("{\"not_sent\":\"too long; the transcript has it\"}"), None);
         }
-        return (json::sendable(call.input), false);
+        return (json::sendable(call.input), None);
     }
     // Some programs store the arguments as the text that the model streamed.
     if let Some(text) = json::string(call.input)
@@ -143,11 +151,14 @@ fn arguments<'a>(call: &Call<'a>, n: u64, repairs: &mut Repairs) -> (Cow<'a, str
         && !json::deeper_than(&text, MAX_DEPTH)
         && text.len() <= MAX_TEXT
     {
+        if json::duplicate(&text).is_some() {
+            return ambiguous(repairs);
+        }
         repairs.add(n, RepairKind::InputDecoded(call.id.clone().into_owned()));
-        return (Cow::Owned(json::sendable(text.trim()).into_owned()), false);
+        return (Cow::Owned(json::sendable(text.trim()).into_owned()), None);
     }
     repairs.add(n, RepairKind::InputCutOff(call.id.clone().into_owned()));
-    (Cow::Borrowed("{}"), true)
+    (Cow::Borrowed("{}"), Some(CUT_OFF))
 }
 
 fn tool_name(name: &str, n: u64, repairs: &mut Repairs) -> String {

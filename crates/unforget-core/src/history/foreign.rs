@@ -45,7 +45,7 @@ fn sequence<'r, 'a>(records: &'r [Record<'a>]) -> Vec<&'r Record<'a>> {
     for (at, record) in records.iter().enumerate() {
         let parent = match record.parent {
             Parent::Record(n) => places.get(&n).copied().filter(|parent| *parent < at),
-            Parent::Previous => before,
+            Parent::Previous | Parent::Head(_) => before,
             Parent::Nothing => None,
         };
         parents.push(parent);

@@ -64,7 +64,7 @@ pub fn path<'r, 'a>(records: &'r [Record<'a>]) -> Path<'r, 'a> {
         let mut find = |n: u64| {
             let (found, exact) = steps.find(n);
             if !exact {
-                notes.push(Note { offset: record.offset, len: 0, kind: NoteKind::UnknownParent(n) });
+                notes.push(Note { offset: record.offset, len: 0, line: None, kind: NoteKind::UnknownParent(n) });
             }
             found
         };
@@ -72,6 +72,7 @@ pub fn path<'r, 'a>(records: &'r [Record<'a>]) -> Path<'r, 'a> {
         if record.is_step() {
             parent = match record.parent {
                 Parent::Previous => last_step,
+                Parent::Head(_) => head,
                 Parent::Nothing => None,
                 Parent::Record(n) if last_step.is_some_and(|last| records[last].n == n) => last_step,
                 Parent::Record(n) => find(n),

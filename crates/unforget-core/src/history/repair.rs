@@ -43,6 +43,8 @@ pub enum RepairKind {
     },
     /// A call's arguments were cut off, so it is sent without them and its result says so.
     InputCutOff(String),
+    /// A call's arguments have one name twice, so it is sent without them and its result says so.
+    InputAmbiguous(String),
     /// A call's arguments were stored as text and are sent as the object that the text spells.
     InputDecoded(String),
     /// Something nested too deeply was replaced.
@@ -84,6 +86,7 @@ impl RepairKind {
             RepairKind::CallRenamed { .. } => "call_renamed",
             RepairKind::ToolRenamed { .. } => "tool_renamed",
             RepairKind::InputCutOff(_) => "input_cut_off",
+            RepairKind::InputAmbiguous(_) => "input_ambiguous",
             RepairKind::InputDecoded(_) => "input_decoded",
             RepairKind::TooDeep => "too_deep",
             RepairKind::CharactersReplaced => "characters_replaced",
@@ -113,6 +116,9 @@ impl fmt::Display for RepairKind {
             RepairKind::CallRenamed { from, to } => write!(f, "call {from} is sent as {to}"),
             RepairKind::ToolRenamed { from, to } => write!(f, "tool {from} is sent as {to}"),
             RepairKind::InputCutOff(id) => write!(f, "arguments of call {id} were cut off; the model is told so"),
+            RepairKind::InputAmbiguous(id) => {
+                write!(f, "arguments of call {id} have one name twice and are left out; the model is told so")
+            }
             RepairKind::InputDecoded(id) => {
                 write!(f, "arguments of call {id} were stored as text and are sent as an object")
             }

@@ -17,6 +17,18 @@ use super::repair::{RepairKind, Repairs};
 use super::{MAX_TEXT, PINNED, Role, SHORT_TEXT, SUMMARY};
 use crate::json;
 use crate::record::{Body, Record};
+use crate::report::visible;
+
+/// A name that a record has twice, if that record is for the model: two readers would understand it differently.
+///
+/// A call whose arguments alone are so is sent without them instead, so that its result keeps its place.
+pub(super) fn duplicate(record: &Record<'_>) -> Option<json::Duplicate> {
+    let found = json::duplicate(record.raw).filter(|_| record.is_sent())?;
+    match &record.body {
+        Body::ToolUse(call) if json::duplicate(call.input).is_some() => None,
+        _ => Some(found),
+    }
+}
 
 /// A message of the model with everything up to its next one.
 #[derive(Debug, Default)]
@@ -105,6 +117,11 @@ impl<'a> Steps<'a> {
         let n = record.n;
         if record.is_sent() && matches!(json::sendable(record.raw), Cow::Owned(_)) {
             self.repairs.add(n, RepairKind::CharactersReplaced);
+        }
+        if let Some(twice) = duplicate(record) {
+            let why = format!("it has the member `{}` twice in one object", visible(&twice.name));
+            self.repairs.add(n, RepairKind::RecordLeftOut(why));
+            return;
         }
         match &record.body {
             Body::User { content } => {

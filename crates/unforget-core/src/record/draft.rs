@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use super::Record;
 use crate::error::{Error, Result};
 use crate::json;
+use crate::report::visible;
 
 /// Members that only the writer sets.
 const RESERVED: [&str; 6] = ["v", "n", "parent", "ts", "crc", "blobs"];
@@ -134,8 +135,16 @@ impl Draft {
     pub(crate) fn again(record: &Record<'_>) -> Self {
         let members = json::members(record.raw).unwrap_or_default().into_iter();
         let members = members.filter(|(name, _)| name != "type" && !RESERVED.contains(&name.as_ref()));
-        let members = members.map(|(name, value)| (name.into_owned(), value.to_owned())).collect();
-        Self { kind: record.kind().to_owned(), members, ts_ms: None }
+        let mut again: Vec<(String, String)> = Vec::new();
+        // Of members with the same name the last one counts, as for every reader here. Only then is it looked for.
+        let is_twice = json::duplicate(record.raw).is_some();
+        for (name, value) in members {
+            if is_twice {
+                again.retain(|(known, _)| *known != name);
+            }
+            again.push((name.into_owned(), value.to_owned()));
+        }
+        Self { kind: record.kind().to_owned(), members: again, ts_ms: None }
     }
 
     /// Adds a member with a string.
@@ -188,6 +197,7 @@ impl Draft {
         if let Err(error) = serde_json::from_str::<&serde_json::value::RawValue>(text) {
             return Err(invalid(format!("not JSON: {error}")));
         }
+        refuse_duplicate(text, "the record")?;
         let members = json::members(text).ok_or_else(|| invalid("a record must be a JSON object".to_owned()))?;
         if let Some((name, _)) = members.iter().find(|(name, _)| RESERVED.contains(&name.as_ref()) && name != "ts") {
             return Err(invalid(format!("`{name}` is set by the writer; leave it out")));
@@ -233,6 +243,19 @@ impl Draft {
             super::Body::Invalid { kind, why } => Err(Error::Invalid(format!("a {kind} record is not valid: {why}"))),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses members that have the same name, here and in everything within, so that all readers see one record.
+    pub(crate) fn check_names(&self) -> Result<()> {
+        let mut names: Vec<&str> = self.members.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(twice(&format!("the {} record", visible(&self.kind)), pair[0]));
+        }
+        for (name, value) in &self.members {
+            refuse_duplicate(value, &format!("`{}` of the {} record", visible(name), visible(&self.kind)))?;
+        }
+        Ok(())
     }
 
     /// Whether the record is a step of the conversation and gets a parent.
@@ -299,6 +322,14 @@ fn checksum(previous: u32, line: &[u8]) -> u32 {
     hasher.update(&previous.to_le_bytes());
     hasher.update(line);
     hasher.finalize()
+}
+
+fn refuse_duplicate(text: &str, whole: &str) -> Result<()> {
+    json::duplicate(text).map_or(Ok(()), |found| Err(twice(whole, &found.name)))
+}
+
+fn twice(whole: &str, name: &str) -> Error {
+    Error::Invalid(format!("{whole} has the member `{}` twice in one object; leave one of them out", visible(name)))
 }
 
 /// JSON text on one line: line feeds between tokens become blanks.

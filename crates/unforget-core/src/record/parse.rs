@@ -118,6 +118,7 @@ impl<'a> Fields<'a> {
                 key: self.text(Field::Key),
                 label: self.text(Field::Label),
                 origin: self.get(Field::Origin),
+                is_repair: self.is_true(Field::Repair),
             })),
             "user" => self.words().map(|content| Body::User { content }),
             "assistant" => self.words().map(|content| Body::Assistant {

@@ -37,6 +37,7 @@ impl Lineage {
         let place = self.parents.len();
         let parent = match record.parent {
             Parent::Previous => place.checked_sub(1),
+            Parent::Head(_) => self.head,
             Parent::Nothing => None,
             Parent::Record(n) => self.find(n),
         };

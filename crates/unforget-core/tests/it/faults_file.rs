@@ -113,10 +113,11 @@ impl Scene {
         self.restored().history.repairs.iter().map(|repair| repair.kind.name()).collect()
     }
 
-    /// What the doctor says, each with whether it was put right.
+    /// What the doctor says is wrong, each with whether it was put right.
     fn diagnosis(&self, mode: Mode) -> Vec<(String, bool)> {
         let diagnosis = doctor::examine(&self.store, mode, |_| {}).unwrap();
-        diagnosis.findings.into_iter().map(|finding| (finding.problem, finding.fixed)).collect()
+        let faults = diagnosis.findings.into_iter().filter(|finding| !finding.is_oddity);
+        faults.map(|finding| (finding.problem, finding.fixed)).collect()
     }
 }
 

@@ -21,6 +21,7 @@ mod hostile;
 mod index;
 mod log;
 mod model;
+mod oddities;
 mod property;
 mod retention;
 mod review;

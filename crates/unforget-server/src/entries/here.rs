@@ -20,6 +20,7 @@ use unforget_core::lines;
 use unforget_core::log::{Durability, Log};
 use unforget_core::medium::{Medium, publish_durable, read_small, replace_atomic};
 use unforget_core::reader::LogReader;
+use unforget_core::report::visible;
 use unforget_core::stamp::SessionId;
 
 use crate::error::{Code, Problem, Result};
@@ -208,6 +209,12 @@ pub(super) fn digest<E: AsRef<str>>(entries: &[E]) -> [u8; 32] {
 pub(super) fn check(entries: &[&str]) -> Result<()> {
     if let Some(at) = entries.iter().position(|entry| !lines::is_object(entry.as_bytes())) {
         return Err(Problem::invalid(format!("entry {at} is no JSON object")));
+    }
+    for (at, entry) in entries.iter().enumerate() {
+        if let Some(twice) = json::duplicate(entry) {
+            let name = visible(&twice.name);
+            return Err(Problem::invalid(format!("entry {at} has the member `{name}` twice in one object")));
+        }
     }
     if entries.iter().any(|entry| entry.len() >= lines::MAX_LINE) {
         return Err(Problem::new(Code::TooLarge, "an entry is longer than a line may be"));

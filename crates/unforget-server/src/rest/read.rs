@@ -17,7 +17,7 @@ use unforget_core::mask::mask;
 use unforget_core::masked::mask_json;
 use unforget_core::reader::LogReader;
 use unforget_core::record::Record;
-use unforget_core::report::Report;
+use unforget_core::report::{Note, Report};
 use unforget_core::scan::{Scanner, scan};
 use unforget_core::stamp::SessionId;
 use unforget_core::tree::{Branch, Kind, Label, Tree, Turns};
@@ -159,33 +159,38 @@ pub(super) async fn messages(
         return Err(Problem::invalid("`budget` is a number of tokens, at least 1"));
     }
     let limits = room.budget.map_or_else(Limits::default, Limits::tokens);
-    let text = app.hub.blocking(&realm, move |realm| sent(realm, &id, &limits)).await?;
+    let (text, report) = app.hub.blocking(&realm, move |realm| sent(realm, &id, &limits)).await?;
+    app.hub.shared().metrics.read(&report);
     Ok(ask::json_text(StatusCode::OK, text))
 }
 
-/// The conversation of a session, as the text of a JSON object.
-pub(crate) fn sent(realm: &Realm, id: &SessionId, limits: &Limits) -> Result<String> {
+/// The conversation of a session, as the text of a JSON object, and what was met in its transcript.
+pub(crate) fn sent(realm: &Realm, id: &SessionId, limits: &Limits) -> Result<(String, Report)> {
     let entry = realm.entry(id)?;
     if entry.dir.has_sides() {
         // That program has its own rules for what it sends, and no budget.
         let bytes = realm.store().read(&entry)?.read_all()?;
         let scanned = scan(&bytes);
-        let (messages, damage) = (foreign_messages(&scanned.records).join(","), damage(&scanned.report));
-        return Ok(format!(
-            "{{\"messages\":[{messages}],\"system\":null,\"tools\":null,\"model\":null,\"repairs\":[],\"damage\":{damage}}}"
-        ));
+        let messages = foreign_messages(&scanned.records).join(",");
+        let (damage, oddities) = (notes(scanned.report.damage()), notes(scanned.report.oddities()));
+        let text = format!(
+            "{{\"messages\":[{messages}],\"system\":null,\"tools\":null,\"model\":null,\"repairs\":[],\"damage\":{damage},\"oddities\":{oddities}}}"
+        );
+        return Ok((text, scanned.report));
     }
     let restored = realm.store().history(&entry, limits)?;
     let history = &restored.history;
-    Ok(format!(
-        "{{\"messages\":{},\"system\":{},\"tools\":{},\"model\":{},\"repairs\":{},\"damage\":{}}}",
+    let text = format!(
+        "{{\"messages\":{},\"system\":{},\"tools\":{},\"model\":{},\"repairs\":{},\"damage\":{},\"oddities\":{}}}",
         history.to_json(),
         history.system.as_deref().unwrap_or("null"),
         history.tools.as_deref().unwrap_or("null"),
         history.model.as_deref().map_or("null".to_owned(), raw::quote),
         repairs(&history.repairs),
-        damage(&restored.report),
-    ))
+        notes(restored.report.damage()),
+        notes(restored.report.oddities()),
+    );
+    Ok((text, restored.report))
 }
 
 /// What had to be put right.
@@ -196,9 +201,10 @@ pub(super) fn repairs(all: &[Repair]) -> serde_json::Value {
     told.collect::<Vec<_>>().into()
 }
 
-fn damage(report: &Report) -> serde_json::Value {
-    let notes = report.damage().map(|note| {
-        json!({ "offset": note.offset, "bytes": note.len, "kind": note.kind.name(), "message": note.kind.to_string() })
+fn notes<'n>(notes: impl Iterator<Item = &'n Note>) -> serde_json::Value {
+    let notes = notes.map(|note| {
+        let (kind, message) = (note.kind.name(), note.kind.to_string());
+        json!({ "offset": note.offset, "bytes": note.len, "line": note.line, "kind": kind, "message": message })
     });
     notes.collect::<Vec<_>>().into()
 }

@@ -146,7 +146,7 @@ pub(super) async fn history(realm: &Arc<Realm>, there: Option<&Settings>, histor
             Of::Id(id) => id,
             Of::Key(key) => current(realm.store(), &key)?.ok_or_else(Problem::no_session)?,
         };
-        let text = rest::messages_of(realm, &id, &limits)?;
+        let (text, _) = rest::messages_of(realm, &id, &limits)?;
         let rest = text.strip_prefix('{').unwrap_or_default();
         Ok(format!("{{\"session_id\":{},{rest}", unforget_core::json::quote(id.as_str())))
     })

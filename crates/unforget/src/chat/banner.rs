@@ -79,6 +79,10 @@ pub(crate) fn session(chat: &Chat<'_>, out: &mut impl std::io::Write) -> Result<
     if damage > 0 {
         writeln!(out, "  {yellow}Damaged places in the transcript: {damage} (`unforget doctor`){yellow:#}")?;
     }
+    let oddities = view.report.oddity_count();
+    if oddities > 0 {
+        writeln!(out, "  {yellow}Oddities in the transcript: {oddities} (`unforget doctor`){yellow:#}")?;
+    }
     let pending = view.history.pending.len();
     let last_is_user = view.history.messages.last().is_some_and(|message| message.role.name() == "user");
     let open = Open { pending, unanswered_words: turns > 0 && last_is_user && pending == 0 };

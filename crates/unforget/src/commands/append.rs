@@ -4,9 +4,11 @@ use std::io::{BufRead as _, Write as _};
 
 use unforget_core::Error;
 use unforget_core::index::Place;
+use unforget_core::json;
 use unforget_core::key::Key;
 use unforget_core::log::Sealed;
 use unforget_core::record::{Draft, Record};
+use unforget_core::report::visible;
 use unforget_core::session::Session;
 use unforget_core::store::OnMissing;
 
@@ -37,10 +39,15 @@ pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
                 .hint("a record is one JSON object on one line with a `type`; see `unforget help append`");
             if number > 1 { failure.hint("the lines before it are saved") } else { failure }
         })?;
+        if has_no_words(&draft) {
+            let failure = Failure::new(format!("stdin, line {number}: a user record without words is not saved"))
+                .hint("`content` is a string with words in it, or a list of content blocks");
+            return Err(if number > 1 { failure.hint("the lines before it are saved") } else { failure });
+        }
         if !Record::is_known_type(draft.kind()) {
             context.tell(&format!(
                 "note: stdin, line {number}: `{}` is no type that a model sees; it is kept",
-                draft.kind()
+                visible(draft.kind())
             ))?;
         }
         let saved = session.append(&[draft])?;
@@ -49,6 +56,17 @@ pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
     }
     context.close(session);
     Ok(Outcome::Done)
+}
+
+/// Whether a draft holds what `chat` refuses to send: words of the user that are none.
+fn has_no_words(draft: &Draft) -> bool {
+    let content = draft.members().iter().find(|(name, _)| name == "content").map(|(_, content)| content.trim());
+    let Some(content) = content.filter(|_| draft.kind() == "user") else { return false };
+    match (json::string(content), json::elements(content)) {
+        (Some(text), _) => text.trim().is_empty(),
+        (None, Some(blocks)) => blocks.is_empty(),
+        (None, None) => false,
+    }
 }
 
 fn open(context: &Context, args: &Append) -> Result<Session> {

@@ -42,8 +42,11 @@ pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
         let (subject, problem) = (screen::one_line(&finding.subject), screen::one_line(&finding.problem));
         if context.json {
             let (subject, problem, advice) = (quote(&finding.subject), quote(&finding.problem), quote(finding.advice));
-            let fixed = finding.fixed;
-            writeln!(out, "{{\"subject\":{subject},\"problem\":{problem},\"advice\":{advice},\"fixed\":{fixed}}}")?;
+            let (fixed, weight) = (finding.fixed, if finding.is_oddity { "oddity" } else { "fault" });
+            let what = format!("\"subject\":{subject},\"problem\":{problem},\"advice\":{advice}");
+            writeln!(out, "{{{what},\"fixed\":{fixed},\"weight\":\"{weight}\"}}")?;
+        } else if finding.is_oddity {
+            writeln!(out, "{yellow}noted{yellow:#}  {subject}: {problem}")?;
         } else if finding.fixed {
             writeln!(out, "{green}fixed{green:#}  {subject}: {problem}")?;
         } else {
@@ -66,10 +69,16 @@ pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
             1 => "1 thing is not as it should be".to_owned(),
             many => format!("{many} things are not as they should be"),
         };
-        writeln!(out, "{sessions} (deleted ones included), {bytes} read: {verdict}")?;
+        let noted = match diagnosis.oddities().count() {
+            0 => String::new(),
+            1 => "; 1 oddity that harms nothing is noted".to_owned(),
+            many => format!("; {many} oddities that harm nothing are noted"),
+        };
+        writeln!(out, "{sessions} (deleted ones included), {bytes} read: {verdict}{noted}")?;
     } else {
         let (sessions, bytes) = (diagnosis.sessions, diagnosis.bytes);
-        writeln!(out, "{{\"sessions\":{sessions},\"bytes\":{bytes},\"found\":{open}}}")?;
+        let odd = diagnosis.oddities().count();
+        writeln!(out, "{{\"sessions\":{sessions},\"bytes\":{bytes},\"found\":{open},\"oddities\":{odd}}}")?;
     }
     Ok(if open == 0 { Outcome::Done } else { Outcome::MetDamage })
 }

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 
-use unforget_core::history::{Limits, foreign_messages, rebuild_all};
+use unforget_core::history::{Limits, foreign_messages, path, rebuild_all};
 use unforget_core::json;
 use unforget_core::record::Record;
-use unforget_core::report::{Note, Report};
+use unforget_core::report::{Note, Report, Weight};
 use unforget_core::scan::{Scan, scan};
 use unforget_core::search::lineage::Lineage;
 
@@ -27,6 +27,9 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let mut scanned = scan(&bytes);
+    for note in path(&scanned.records).notes {
+        scanned.report.add_once(note);
+    }
     let left = left_behind(&scanned.records);
     if let Some(n) = args.at {
         scanned.records = around(scanned.records, n, args.around)?;
@@ -105,10 +108,11 @@ fn marked(out: &mut impl std::io::Write, records: &[Record<'_>], n: u64, left: &
 
 fn readable(out: &mut impl std::io::Write, records: &[Record<'_>], report: &Report) -> Result<()> {
     let yellow = anstyle::AnsiColor::Yellow.on_default();
-    let mut notes = report.damage().peekable();
+    let mut notes = report.notes.iter().filter(|note| note.kind.weight() != Weight::Remark).peekable();
     let mut tell = |out: &mut dyn std::io::Write, before: u64| -> Result<()> {
         while let Some(note) = notes.next_if(|note| note.offset <= before) {
-            writeln!(out, "   {yellow}! byte {}: {}{yellow:#}", note.offset, screen::one_line(&note.kind.to_string()))?;
+            let what = screen::one_line(&note.kind.to_string());
+            writeln!(out, "   {yellow}! {}: {what}{yellow:#}", note.place())?;
         }
         Ok(())
     };
@@ -166,9 +170,17 @@ fn messages(transcript: &Transcript, budget: Option<u64>) -> Result<Outcome> {
         })
         .collect();
     let file = transcript.shown_path().display().to_string();
-    let damage: Vec<String> = restored.report.damage().map(|note: &Note| note_json(&file, note)).collect();
-    writeln!(anstream::stderr(), "{{\"repairs\":[{}],\"damage\":[{}]}}", repairs.join(","), damage.join(","))?;
+    tell_repairs(&file, &repairs, &restored.report)?;
     Ok(outcome(&restored.report))
+}
+
+/// What was put right in the messages and what was met in the file, as one JSON object on stderr.
+fn tell_repairs(file: &str, repairs: &[String], report: &Report) -> Result<()> {
+    let list = |notes: Vec<&Note>| notes.into_iter().map(|note| note_json(file, note)).collect::<Vec<_>>().join(",");
+    let (damage, oddities) = (list(report.damage().collect()), list(report.oddities().collect()));
+    let repairs = repairs.join(",");
+    writeln!(anstream::stderr(), "{{\"repairs\":[{repairs}],\"damage\":[{damage}],\"oddities\":[{oddities}]}}")?;
+    Ok(())
 }
 
 fn outcome(report: &Report) -> Outcome {

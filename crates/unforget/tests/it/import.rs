@@ -126,7 +126,7 @@ fn damaged_and_unlisted_transcripts_are_imported_too_and_the_original_is_kept() 
     let said = home.run(&["import", "one"]);
     assert_eq!(said.code, 4, "{said:?}");
     assert!(said.err.contains("is damaged; the transcripts are taken as they are"), "{said:?}");
-    assert!(said.out.contains("damage: byte 87: not JSON"), "{said:?}");
+    assert!(said.out.contains("damage: line 2, byte 87: not JSON"), "{said:?}");
     let shown = home.ok(&["show", "main:telegram:bob", "--json"]);
     assert!(shown.contains("\"extra\":[1]"), "unknown members are kept: {shown}");
     let blobs = files(&home.path("home/blobs"));

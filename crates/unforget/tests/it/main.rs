@@ -23,6 +23,7 @@ mod files;
 mod import;
 mod keep;
 mod kill;
+mod oddities;
 mod oneshot;
 #[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]
 mod packages;

@@ -191,7 +191,7 @@ fn c49_only_the_user_and_the_model_speak_in_messages() {
         sent(&history),
         json!([user(json!([text("hi")])), assistant(json!([text("ok")])), user(json!([text("go on")]))])
     );
-    let bytes = lines.join("\n");
+    let bytes = lines.join("\n") + "\n";
     let notes: Vec<NoteKind> = scan(bytes.as_bytes()).report.notes.into_iter().map(|note| note.kind).collect();
     assert_eq!(notes, [NoteKind::UnknownType("system".to_owned()), NoteKind::UnknownType("message".to_owned())]);
 }

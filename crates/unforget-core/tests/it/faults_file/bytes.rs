@@ -72,7 +72,7 @@ fn f01_a_second_torn_tail_does_not_replace_the_first() {
 fn f01_the_doctor_reports_a_torn_tail_and_moves_it_only_when_told() {
     let scene = Scene::of("F01_torn_last_line");
     let found = scene.diagnosis(Mode::Look);
-    assert_eq!(found, [("byte 505: a line that was cut off".to_owned(), false)]);
+    assert_eq!(found, [("line 7, byte 505: a line that was cut off".to_owned(), false)]);
     assert_eq!(scene.file(), scene.bytes);
     let mended = scene.diagnosis(Mode::Fix);
     assert_eq!(mended, [("its last line was cut off; the bytes are in a .torn file now".to_owned(), true)]);
@@ -83,7 +83,8 @@ fn f01_the_doctor_reports_a_torn_tail_and_moves_it_only_when_told() {
 fn f01_a_whole_last_line_that_lacks_only_its_line_feed_is_kept() {
     let clean = fixture("F00_clean");
     let scene = Scene::with(&clean[..clean.len() - 1]);
-    assert_eq!((scene.outline(), scene.notes()), (CLEAN.map(str::to_owned).to_vec(), Vec::new()));
+    let missing = vec![(CLEAN_BYTES - 1, 0, "missing_line_feed")];
+    assert_eq!((scene.outline(), scene.notes()), (CLEAN.map(str::to_owned).to_vec(), missing));
     assert_eq!(scene.open().sealed(), Some(&Sealed::Completed));
     assert_eq!(scene.file(), clean);
 }
@@ -166,7 +167,8 @@ fn f08_a_byte_order_mark_is_never_written() {
 #[test]
 fn f09_windows_line_ends_are_accepted() {
     let scene = Scene::of("F09_crlf");
-    assert_eq!((scene.outline(), scene.notes()), (CLEAN.map(str::to_owned).to_vec(), Vec::new()));
+    assert_eq!((scene.outline(), scene.damage()), (CLEAN.map(str::to_owned).to_vec(), Vec::new()));
+    assert_eq!(scene.notes(), [(87, 423, "carriage_return")]);
     assert_eq!(scene.open().sealed(), None);
     assert_eq!(scene.file(), scene.bytes);
 }
@@ -176,9 +178,9 @@ fn f09_a_checksum_does_not_cover_the_line_end() {
     let native = Scene::native(2);
     let text = String::from_utf8(native.bytes.clone()).unwrap();
     let scene = native.edited(text.replace('\n', "\r\n").as_bytes());
-    assert_eq!(scene.notes(), []);
+    assert_eq!(scene.damage(), []);
     save(&mut scene.open(), 3);
-    assert_eq!((scene.outline(), scene.notes()), (turns(1..=3), Vec::new()));
+    assert_eq!((scene.outline(), scene.damage()), (turns(1..=3), Vec::new()));
 }
 
 #[test]

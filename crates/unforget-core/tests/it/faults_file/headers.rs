@@ -63,7 +63,7 @@ fn f12_branches_of_two_writers_with_numbered_records_are_not_mixed() {
 fn f12_a_number_that_two_writers_used_is_reported() {
     let native = Scene::native(1);
     let scene = native.edited(&with_line(&native.bytes, 3, &Draft::user("me too")));
-    assert_eq!(scene.notes(), [(native.bytes.len() as u64, 0, "repeated")]);
+    assert_eq!(scene.damage(), [(native.bytes.len() as u64, 0, "repeated")]);
 }
 
 #[test]

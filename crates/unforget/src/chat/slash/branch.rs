@@ -162,7 +162,9 @@ pub(super) fn undo(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> 
             let said = compact::said(record).filter(|said| said.who == "User" && by_person(record.raw))?;
             let before = match record.parent {
                 Parent::Record(n) => Some(n),
-                Parent::Previous | Parent::Nothing => path.records[..at].last().map(|record| record.n),
+                Parent::Previous | Parent::Head(_) | Parent::Nothing => {
+                    path.records[..at].last().map(|record| record.n)
+                }
             };
             Some((said.text, before))
         });

@@ -157,6 +157,7 @@ fn current_path(records: &[Record<'_>]) -> OnPath {
         let parent = match record.parent {
             _ if !record.is_step() => None,
             Parent::Previous => last,
+            Parent::Head(_) => head,
             Parent::Nothing => None,
             // A parent that is not there is replaced by the step before.
             Parent::Record(n) => by_number.get(&n).copied().or(last),
