@@ -110,7 +110,8 @@ fn h3_each_odd_form_of_a_file_is_read_whole_and_reported_with_line_and_byte() {
     let blank =
         format!("{}\n \t\n{}", &text[..usize::try_from(second).unwrap()], &text[usize::try_from(second).unwrap()..]);
     let spaced = text.replacen("\n", "  \n", 1);
-    let cases: [(&str, Vec<u8>, Vec<(Option<u64>, u64, &str)>); 7] = [
+    type Place = (Option<u64>, u64, &'static str);
+    let cases: [(&str, Vec<u8>, Vec<Place>); 7] = [
         ("a line feed is missing", joined, vec![(Some(3), glued - 1, "missing_line_feed")]),
         ("a byte order mark", format!("\u{feff}{text}").into_bytes(), vec![(Some(1), 0, "byte_order_mark")]),
         ("blank lines", blank.into_bytes(), vec![(Some(2), second, "blank")]),

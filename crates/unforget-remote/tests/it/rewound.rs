@@ -133,7 +133,8 @@ async fn s15_of_two_who_leave_a_head_the_longer_stays() {
     let (one, two) = (sealed(&place), sealed(&place));
     let name = stream(&id);
     let (first, second) = tokio::join!(head::leave(&one, &name, &end), head::leave(&two, &name, &shorter));
-    (first.unwrap(), second.unwrap());
+    first.unwrap();
+    second.unwrap();
     head::leave(&two, &name, &shorter).await.unwrap();
     assert_eq!(head::look(&one, &name).await.unwrap(), Some(end));
 }

@@ -2,6 +2,6 @@
 //!
 //! Each module is one attacker. What it tried, what was refused and what it cost is told by `unforget_testkit::attacks`.
 
-mod model;
 mod client;
+mod model;
 mod remote;

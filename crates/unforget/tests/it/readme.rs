@@ -49,7 +49,8 @@ fn p1_p3_every_snippet_handles_mirror_errors_and_flushes_eagerly() {
     for readme in ["README.md", "python/README.md", "typescript/README.md"] {
         let text = std::fs::read_to_string(format!("{}/../../{readme}", env!("CARGO_MANIFEST_DIR"))).unwrap();
         for language in ["python", "ts"] {
-            let blocks = text.split(&format!("```{language}\n")).skip(1).map(|rest| rest.split("```").next().unwrap());
+            let fence = format!("```{language}\n");
+            let blocks = text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap());
             for block in blocks.filter(|block| block.contains(" query(")) {
                 let handled = if language == "ts" { "mirror_error" } else { "MirrorErrorMessage)" };
                 let eager =
