@@ -26,6 +26,9 @@ class Pages(Transport):
         self.asked.append((members["cursor"], future))
         return future
 
+    def hello(self) -> Future[Any]:
+        raise AssertionError("a journal only reads")
+
     def close(self) -> None:
         pass
 

@@ -36,8 +36,8 @@ const LEVEL: i32 = 3;
 const ENTRY: u64 = 64;
 /// The longest head.
 pub(crate) const MAX_HEAD: usize = 4 + 1 + 4 * (2 + MAX_PART) + 32 + KEY_ID + NONCE + 64 + TAG;
-/// The longest line that goes to a remote or comes from one.
-pub(crate) const MAX_SENT_LINE: u64 = 24 << 20;
+/// The longest line that goes to a remote or comes from one: 30 MB, as an agent's largest entries have, and what is around them.
+pub(crate) const MAX_SENT_LINE: u64 = 29 << 20;
 /// The most bytes that the lines of one segment have, those included that are kept apart.
 pub(crate) const MAX_LINES: u64 = 64 << 20;
 /// The most lines of one segment: proving each costs a digest.

@@ -1,6 +1,6 @@
 //! What every handler can reach, and what is known of whoever asks.
 //!
-//! Three kinds of ids meet here and have three types: a session's ([`SessionId`]), the one that AgentCore Runtime gives a connection
+//! Three kinds of ids meet here and have three types: a session's ([`unforget_core::SessionId`]), the one that AgentCore Runtime gives a connection
 //! ([`RuntimeSessionId`]), and a Claude session's, which stays within its agent.
 
 use std::collections::HashMap;

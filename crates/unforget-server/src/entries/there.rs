@@ -252,10 +252,10 @@ impl There {
                     // Another process fetches the same, or appends.
                     Err(Error::Local(unforget_core::Error::Busy { .. })) => tokio::time::sleep(merge::PAUSE).await,
                     Err(Error::Diverged { .. } | Error::Deleted { .. }) => merge::merge(realm, &parcel).await?,
-                    // Entries may be deleted and begun anew by any server, and then there are fewer of them: what is here is kept, and told.
+                    // Any server may delete entries and begin anew; a merge keeps what a remote merely lost.
                     Err(error @ Error::Rewound { .. }) => {
                         tracing::warn!(%error, "entries were deleted at the remote, or lost");
-                        parcel.bookmarks.forget(parcel.local.dir(), parcel.local.id())?;
+                        merge::merge(realm, &parcel).await?;
                     }
                     other => return Ok(other?),
                 }

@@ -45,7 +45,7 @@ fn damage_is_told_with_file_and_byte_and_does_not_hide_the_rest() {
     let said = home.run(&["show", &id]);
     assert_eq!(said.code, 4);
     assert!(said.out.contains("one") && said.out.contains("two"), "{said:?}");
-    assert!(said.err.contains(&format!("{}, byte {at}: not JSON", path.display())), "{said:?}");
+    assert!(said.err.contains(&format!("{}, line 3, byte {at}: not JSON", path.display())), "{said:?}");
     let said = home.run(&["doctor"]);
     assert!(said.code == 4 && said.out.contains(&format!("byte {at}: not JSON")), "{said:?}");
     let said = home.run(&["show", &id, "--messages"]);

@@ -66,12 +66,21 @@ fn tags(html: &str) -> Vec<&str> {
     body.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()).collect()
 }
 
+/// What is exported of a hostile session; a note tells of its odd record, and shows the letters that steer a screen.
+fn exported(home: &Home, more: &[&str]) -> String {
+    let said = home.run(&[&["export", "main:cli:user"], more].concat());
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.err.starts_with("note: ") && said.err.lines().count() == 1, "{said:?}");
+    assert!(said.err.contains("`abc\\u{202e}txt.exe\\u{2066}`"), "{said:?}");
+    said.out
+}
+
 #[test]
 fn nothing_in_a_hostile_transcript_becomes_a_tag_or_leaves_the_page() {
     let home = Home::new();
     session(&home, &records(&HOSTILE));
     for more in [&[][..], &["--all"], &["--mask"]] {
-        let page = home.ok(&[&["export", "main:cli:user", "-f", "html"], more].concat());
+        let page = exported(&home, &[&["-f", "html"], more].concat());
         let allowed = [
             "!doctype", "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "dl", "dt", "dd", "nav",
             "details", "summary", "ol", "li", "a", "main", "article", "header", "div", "p", "pre", "code", "span",
@@ -106,7 +115,7 @@ fn nothing_in_a_hostile_transcript_becomes_a_tag_or_leaves_the_page() {
 fn nothing_in_a_hostile_transcript_breaks_out_of_the_markdown() {
     let home = Home::new();
     session(&home, &records(&HOSTILE));
-    let page = home.ok(&["export", "main:cli:user", "-f", "markdown"]);
+    let page = exported(&home, &["-f", "markdown"]);
     assert!(!page.contains(['\u{1b}', '\u{202e}']));
     assert_eq!(page.matches("\n</details>\n").count(), page.matches("<details>\n").count());
     // Outside code, only the page's own tags are tags.

@@ -47,7 +47,7 @@ fn the_settings_with_the_key_are_out_of_reach_of_the_model() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let asked = String::from_utf8_lossy(&api.messages().last().unwrap().body).into_owned();
-    assert!(asked.contains("out of reach") && !asked.contains("sk-very-secret-key"), "{asked}");
+    assert!(asked.contains("which tools never see") && !asked.contains("sk-very-secret-key"), "{asked}");
     assert!(std::fs::read_to_string(home.path("settings.toml")).unwrap().contains("sk-very-secret-key"));
 }
 
