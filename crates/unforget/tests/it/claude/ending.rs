@@ -117,5 +117,9 @@ fn the_program_goes_on_when_whoever_keeps_it_is_killed() {
     let recalled = one.ask(&resume, "[[recall]]");
     assert!(recalled.result.contains("BANANA") && recalled.result.contains("the KIWI waits"), "{}", recalled.result);
     assert_same_lines(one.kept(&id).as_bytes(), &one.transcript(&id), "what nobody kept is kept now");
-    assert_eq!(one.waiting(), 0);
+    // On a busy machine a run may end before its last lines are there; then it leaves them to the next `push`.
+    until("everything is there", || {
+        one.ok(&["push", "--remote", &place.url]);
+        (one.waiting() == 0).then_some(())
+    });
 }
