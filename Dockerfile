@@ -23,7 +23,8 @@ ENV UNFORGET_HOME=/home/nonroot/unforget
 USER nonroot
 EXPOSE 8080
 ENTRYPOINT ["/usr/local/bin/unforget"]
-# Whoever calls is who the runtime says. Elsewhere give tokens or an issuer instead: `docker run unforget serve --listen 0.0.0.0:8080 --issuer … --audience …`.
+# The caller is the user that the runtime names, so nothing but the runtime may reach this port. Requests have to be for `localhost:8080` or a name in
+# UNFORGET_ALLOW_HOST (with commas between them; `*` is any name, only where no browser reaches the port). Elsewhere give tokens or an issuer instead: `docker run unforget serve --listen 0.0.0.0:8080 --issuer … --audience …`.
 # There is no shell here, and so no `bash` for the agent; its file tools work. An image of your own that has a shell (or Claude Code) adds
 # `--share-commands`: each session of the runtime has a machine of its own, so commands are shared with nobody.
 CMD ["serve", "--listen", "0.0.0.0:8080", "--trust-runtime-headers"]

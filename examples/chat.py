@@ -5,6 +5,8 @@ A connection is nothing. When it drops, also in the middle of an answer, the pro
 it once, and tells what is missing. Run it again tomorrow with the same NAME, and the conversation goes on.
 
 A turn with tools has several answers, one before each call and one at the end. Records are the truth; deltas are the same words, only sooner.
+
+It sends the token of UNFORGET_TOKEN, or else the owner's, from the file that only the owner of the server can read.
 """
 import asyncio, json, os, sys, uuid
 
@@ -12,7 +14,12 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 URL = os.environ.get("UNFORGET_URL", "ws://127.0.0.1:8080/ws")
-HEADERS = {"Authorization": f"Bearer {token}"} if (token := os.environ.get("UNFORGET_TOKEN")) else {}
+HOME = os.environ.get("UNFORGET_HOME", os.path.expanduser("~/.local/share/unforget"))
+
+
+def headers():
+    token = os.environ.get("UNFORGET_TOKEN") or open(f"{HOME}/server/owner.token").read().strip()
+    return {"Authorization": f"Bearer {token}"}
 
 
 class Answer:
@@ -44,7 +51,7 @@ def words(content):
 async def ask(key, prompt, show):
     mine = str(uuid.uuid4())
     answer, is_answered, is_mine, seen, last = Answer(show), False, False, False, None
-    async for socket in connect(URL, additional_headers=HEADERS):  # Again and again, until it is done.
+    async for socket in connect(URL, additional_headers=headers()):  # Again and again, until it is done.
         try:
             if seen:  # What was recorded since.
                 await socket.send(json.dumps({"type": "attach", "key": key, "after": last}))

@@ -1,6 +1,6 @@
-import asyncio, json, sys, uuid, websockets
-async def talk(key, *words, busy=None, live=False, mine=str(uuid.uuid4())):
-    async with websockets.connect("ws://127.0.0.1:8080/ws") as socket:
+import asyncio, json, os, sys, uuid, websockets
+async def talk(key, *words, busy=None, live=False, mine=str(uuid.uuid4()), home=os.getenv("UNFORGET_HOME", os.path.expanduser("~/.local/share/unforget"))):
+    async with websockets.connect("ws://127.0.0.1:8080/ws", additional_headers={"Authorization": "Bearer " + open(home + "/server/owner.token").read().strip()}) as socket:
         await socket.send(json.dumps({"type": "prompt", "key": key, "prompt": " ".join(words), "client_id": mine} if words else {"type": "attach", "key": key}))
         async for told in (json.loads(text) async for text in socket):
             busy, live, record = busy or words or told.get("turn"), live or told["type"] == "caught_up", told.get("record", {})

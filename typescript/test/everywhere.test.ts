@@ -32,8 +32,8 @@ async function run(files: string[], environment: Record<string, string>): Promis
 describe('elsewhere', { skip: isElsewhere && 'the tests already run elsewhere' }, () => {
   test('behind a real server', { timeout: 1_800_000 }, async (context) => {
     const scene = new Scene(context);
-    const url = await startServer(join(scene.folder, 'server'), (ending) => scene.atEnd(ending));
-    await run(['contracts', 'entries', 'sessions'], { UNFORGET_TEST_URL: url });
+    const { url, token } = await startServer(join(scene.folder, 'server'), (ending) => scene.atEnd(ending));
+    await run(['contracts', 'entries', 'sessions'], { UNFORGET_TEST_URL: url, UNFORGET_TEST_TOKEN: token });
   });
 
   test('with a remote', { timeout: 1_800_000 }, async (context) => {

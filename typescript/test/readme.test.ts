@@ -85,7 +85,7 @@ describe('README', { skip: needsProgram || cannotRun }, () => {
 
   test('its snippets run, one after the other, and print what they should', { timeout: 900_000 }, async (context) => {
     const scene = new Scene(context);
-    const url = await startServer(join(scene.folder, 'server'), (ending) => scene.atEnd(ending));
+    const { url, token } = await startServer(join(scene.folder, 'server'), (ending) => scene.atEnd(ending));
     const there = join(scene.folder, 'there');
     mkdirSync(there);
     const environment = {
@@ -93,6 +93,7 @@ describe('README', { skip: needsProgram || cannotRun }, () => {
       PATH: process.env['PATH'] ?? '',
       UNFORGET_BIN: PROGRAM,
       UNFORGET_URL: url,
+      UNFORGET_TOKEN: token,
       CONVERSATIONS: pathToFileURL(there).href,
     };
     for (const [at, expected] of printed.entries()) {

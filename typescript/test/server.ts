@@ -3,6 +3,7 @@
  */
 
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -23,8 +24,14 @@ export async function refusing(scene: Scene): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Starts a server that serves a home to whoever is on this machine. */
-export async function startServer(home: string, atEnd: (ending: () => unknown) => void): Promise<string> {
+/** A server, and the token that its owner's programs send. */
+export interface Server {
+  url: string;
+  token: string;
+}
+
+/** Starts a server that serves a home to its owner. */
+export async function startServer(home: string, atEnd: (ending: () => unknown) => void): Promise<Server> {
   const child = spawn(PROGRAM, ['--json', '--home', home, 'serve', '--listen', '127.0.0.1:0', '--no-tokens', '--no-remote'], {
     env: { ...process.env, ANTHROPIC_API_KEY: 'sk-ant-offline' },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -36,7 +43,8 @@ export async function startServer(home: string, atEnd: (ending: () => unknown) =
   });
   for await (const line of createInterface({ input: child.stdout })) {
     child.stdout.resume();
-    return (JSON.parse(line) as { listening: string }).listening;
+    const { listening, token_file: file } = JSON.parse(line) as { listening: string; token_file: string };
+    return { url: listening, token: readFileSync(file, 'utf8').trim() };
   }
   throw new Error('the server did not start');
 }

@@ -222,6 +222,8 @@ const of = (id: string): string => `/sessions/${encodeURIComponent(id)}`;
 
 export const me = (): Promise<Me> => ask("GET", "/me");
 export const login = (token: string, stay: boolean): Promise<{ actor: string }> => ask("POST", "/login", {}, { token, stay });
+/** Exchanges the code of a link, which works once, for the cookie. */
+export const follow = (link: string): Promise<{ actor: string }> => ask("POST", "/login", {}, { link });
 export const logout = (): Promise<void> => ask("POST", "/logout");
 
 export const sessions = (query: Query, signal?: AbortSignal): Promise<{ sessions: Session[]; next: string | null }> =>

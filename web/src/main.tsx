@@ -6,7 +6,7 @@ import * as api from "./api";
 import type { Me } from "./api";
 import * as list from "./list";
 import { dismiss, notices, wrong } from "./notice";
-import { go, route } from "./route";
+import { go, link, route } from "./route";
 import { forget, setActor } from "./store";
 import "./style.css";
 import { theme, turn } from "./theme";
@@ -19,6 +19,8 @@ import { UsageView } from "./views/usage";
 
 const me = signal<Me | null>(null);
 const isStranger = signal(false);
+/** Why the link that opened this page did not log in. */
+const refused = signal<string | null>(null);
 /** Other tabs of this browser: whoever comes or goes in one comes or goes in all. */
 const tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("identity");
 tabs?.addEventListener("message", () => location.reload());
@@ -43,6 +45,20 @@ api.onStranger(() => {
 const comes = (): void => {
   tabs?.postMessage("came");
   location.reload();
+};
+
+/** Logs in by the link that opened this page; then, or without one, sees who is here. */
+const enter = async (): Promise<void> => {
+  if (link === null) return arrive();
+  try {
+    await api.follow(link);
+    comes();
+  } catch (error) {
+    refused.value = error instanceof Error ? error.message : String(error);
+    // This browser may be logged in all the same.
+    isStranger.value = false;
+    await arrive();
+  }
 };
 
 const leave = async (): Promise<void> => {
@@ -96,11 +112,11 @@ const Middle = ({ known }: { known: Me }) => {
 };
 
 const Page = () => {
-  useEffect(() => void arrive(), []);
+  useEffect(() => void enter(), []);
   useEffect(() => {
     if (route.value.view === "sessions") document.title = "unforget";
   }, [route.value]);
-  if (isStranger.value) return <Login then={comes} />;
+  if (isStranger.value) return <Login then={comes} refused={refused.value} />;
   const known = me.value;
   if (!known) return <Spinner label="Loading" />;
   return (

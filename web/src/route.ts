@@ -1,4 +1,5 @@
-// Where the page is, behind the `#` of its address: that part never reaches a server or its logs. It names sessions and records, never a token.
+// Where the page is, behind the `#` of its address: that part never reaches a server or its logs. It names sessions and records, never a token; only
+// the link that logs a browser in has a code there, which works once and is taken out of the address before anything else happens.
 import { signal } from "@preact/signals";
 
 export type Panel = "tree" | "context" | "about" | "compare";
@@ -55,6 +56,15 @@ const read = (): Route => {
   }
 };
 
+/** Takes the code of a login link out of the address, so that neither the history nor a reload has it. */
+const takeLink = (): string | null => {
+  const code = /^#link=([\w-]{1,128})$/.exec(location.hash)?.[1];
+  if (location.hash.startsWith("#link=")) history.replaceState(null, "", location.pathname);
+  return code ?? null;
+};
+
+/** The code of the link that opened this page, if one did. */
+export const link = takeLink();
 export const route = signal<Route>(read());
 addEventListener("hashchange", () => {
   route.value = read();

@@ -345,6 +345,28 @@ test('the policy lets nothing in that the page did not bring', async (t) => {
   assert.deepEqual(came, { ran: undefined, styled: false, fetched: 'refused' });
 });
 
+test('by link: it logs one browser in, once, and is gone from the address', async (t) => {
+  const made = branches();
+  const at = await scene(t, { transcripts: [made], model: false });
+  const { link } = at.serving;
+  assert.match(link, /#link=[\w-]{43}$/);
+  const who = await person(t, { stranger: true });
+  const page = await who.page(link);
+  await row(page, made.id).waitFor();
+  const code = link.split('#link=')[1];
+  assert.ok(!page.url().includes(code), 'the address has it');
+  for (const url of who.requests) assert.ok(!url.includes(code), 'a request has it');
+  const cookie = (await page.context().cookies()).find(({ name }) => name === 'unforget_token');
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, 'Strict']);
+  await page.reload();
+  await row(page, made.id).waitFor();
+  const second = await person(t, { stranger: true, expects: [/status of 401/] });
+  const other = await second.page(link);
+  await other.getByRole('alert').waitFor();
+  assert.match(await other.getByRole('alert').innerText(), /used before/);
+  assert.equal(await rows(other).count(), 0);
+});
+
 test('by token: who has none sees nothing, and a wrong one is told', async (t) => {
   const made = branches();
   const at = await scene(t, { transcripts: [made], tokens: ['ada'] });

@@ -34,6 +34,8 @@ pub struct Stat {
     pub modified_ns: i64,
     /// Permission bits.
     pub mode: u32,
+    /// The user id that the file belongs to.
+    pub uid: u32,
     /// Regular file, directory, or something that does not belong in a store.
     pub kind: FileKind,
 }

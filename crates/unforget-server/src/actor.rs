@@ -13,7 +13,7 @@ pub struct ActorId(Who);
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Who {
-    /// Whoever runs the server, where nobody else can reach it.
+    /// The one who runs the server: proved by the owner's secret or by the owner's socket.
     Owner,
     /// Somebody with a name.
     Named(String),
@@ -23,9 +23,14 @@ impl ActorId {
     /// The longest name, in bytes: what AgentCore Memory takes.
     pub const MAX: usize = 255;
 
-    /// The one person of a server that listens to this machine only and asks nobody for a token.
+    /// The one person of a server for oneself.
     pub(crate) fn owner() -> Self {
         Self(Who::Owner)
+    }
+
+    /// Whether this is the one who runs the server.
+    pub fn is_owner(&self) -> bool {
+        matches!(self.0, Who::Owner)
     }
 
     /// Somebody whose name was verified; none if it is empty, too long or has control characters.

@@ -68,6 +68,8 @@ pub struct Caller {
     pub actor: Option<ActorId>,
     /// From which address.
     pub peer: IpAddr,
+    /// Whether it came through the owner's socket, from a process of the owner.
+    pub by_socket: bool,
     /// What the runtime calls the connection.
     pub runtime_session: Option<RuntimeSessionId>,
     /// The token of a WebSocket's first message.

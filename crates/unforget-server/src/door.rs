@@ -19,8 +19,8 @@
 //! A token in an address is refused whatever it is worth, because addresses are kept in histories and logs; [`logged`] is what may be
 //! written down of one.
 //!
-//! In AgentCore Runtime the `Host` is whatever the runtime sends, and no browser reaches the socket: [`Door::any_host`]. `Origin` is looked at all
-//! the same.
+//! Both are looked at in every mode, for the runtime's calls as well. Where a platform sends names that nobody can know before, as AgentCore Runtime may,
+//! somebody has to say so (`--allow-host '*'`, [`Door::any_host`]); no flag implies it, and `Origin` is looked at all the same.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -167,7 +167,7 @@ impl Door {
         Ok(self)
     }
 
-    /// For requests to any name, or none. Only where no browser can reach the socket, as in AgentCore Runtime.
+    /// For requests to any name, or none. Only where no browser can reach the port, as in AgentCore Runtime.
     pub fn any_host(mut self) -> Self {
         self.hosts = Hosts::Any;
         self

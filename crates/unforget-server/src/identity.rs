@@ -1,9 +1,10 @@
 //! Who is asking: from what was sent along to an [`ActorId`], or to nobody.
 //!
-//! This is the only place that makes an [`ActorId`] for a request, and it makes one only of something that was verified: a
-//! token that the server gave out ([`tokens`]), one that an issuer signed ([`jwt`]), or the word of AgentCore Runtime where somebody said that
-//! it is to be trusted ([`runtime`]). With no way at all everybody who reaches the socket is the owner; that the socket is then one
-//! that only this machine reaches is for [`posture`](crate::posture) to see to.
+//! This is the only place that makes an [`ActorId`] for a request, and it makes one only of something that was verified: the owner's own
+//! secret ([`owner`]), a token that the server gave out ([`tokens`]), one that an issuer signed ([`jwt`]), or the word of AgentCore Runtime
+//! where somebody said that it is to be trusted ([`runtime`]). An address is no proof, not even 127.0.0.1, which every user of a machine
+//! reaches. With no way at all nobody comes in. The one other proof is the owner's socket, where the kernel names the user
+//! (`serve::owner_socket`).
 //!
 //! A token comes in the header `Authorization: Bearer …`, or in the first message of a WebSocket, whose client in a browser can set no
 //! header. It never comes in an address, which ends up in logs and histories. Nor does it come in a cookie, which a browser sends along for every page:
@@ -28,12 +29,14 @@ use crate::limits::Limits;
 pub(crate) mod cookie;
 pub mod jwt;
 mod lockout;
+pub mod owner;
 pub mod runtime;
 pub mod tokens;
 
 pub use jwt::{Jwt, KeysFrom, Terms};
 pub(crate) use lockout::network;
 use lockout::{Lockout, Verdict};
+pub use owner::Owner;
 pub use tokens::Tokens;
 
 /// The longest token.
@@ -41,12 +44,16 @@ const MAX_TOKEN: usize = 8 * 1024;
 /// What everybody hears who was not recognised.
 const UNRECOGNISED: &str =
     "a valid token is needed: `Authorization: Bearer TOKEN`, or the first message of a WebSocket";
+/// What everybody hears whose link is worth nothing.
+const SPENT: &str = "this link was used before, or is too old: `unforget serve --link` prints a new one";
 /// What everybody hears who sent too many tokens that were wrong.
 const TOO_MANY: &str = "too many wrong tokens came from this address; a right one is still taken";
 
 /// The ways to be recognised.
 #[derive(Debug, Default)]
 pub struct Ways {
+    /// The secret of the one who runs the server.
+    pub owner: Option<Owner>,
     /// Tokens that this server gave out.
     pub tokens: Option<Tokens>,
     /// Tokens that an issuer signed.
@@ -71,14 +78,14 @@ enum Refused {
 }
 
 impl Identity {
-    /// Recognises people in these ways; with none of them, everybody is the owner.
+    /// Recognises people in these ways; with none of them, nobody.
     pub fn new(ways: Ways, limits: &Limits, source: SharedSource) -> Self {
         Self { ways, lockout: Lockout::new(limits.wrong_tokens), source }
     }
 
-    /// Whether somebody has to say who they are.
-    pub fn is_needed(&self) -> bool {
-        self.takes_tokens() || self.ways.trust_runtime_headers
+    /// Whether the server is for others than its owner.
+    pub fn is_shared(&self) -> bool {
+        self.ways.tokens.is_some() || self.ways.jwt.is_some() || self.ways.trust_runtime_headers
     }
 
     /// In which ways somebody can.
@@ -88,9 +95,6 @@ impl Identity {
 
     /// Who sent a request; none if they did not say and may still do so in the first message of a WebSocket.
     pub async fn of_headers(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Option<ActorId>> {
-        if !self.is_needed() {
-            return Ok(Some(ActorId::owner()));
-        }
         if self.takes_tokens() && headers.contains_key(AUTHORIZATION) {
             return match bearer(headers) {
                 Some(token) => self.of_token(&token, peer).await.map(Some),
@@ -107,9 +111,6 @@ impl Identity {
 
     /// Whose token this is, as in the first message of a WebSocket.
     pub async fn of_token(&self, token: &SecretString, peer: IpAddr) -> Result<ActorId> {
-        if !self.is_needed() {
-            return Ok(ActorId::owner());
-        }
         match self.verify(token).await {
             Ok(actor) => Ok(actor),
             Err(Refused::Wrong) => Err(self.refuse(peer)),
@@ -119,15 +120,32 @@ impl Identity {
         }
     }
 
+    /// The owner's token, for the first one who shows the code of a link in time.
+    pub(crate) fn of_link(&self, code: &SecretString, peer: IpAddr) -> Result<&SecretString> {
+        let token = self.ways.owner.as_ref().and_then(|owner| owner.redeem(code, self.source.now_ms()));
+        token.ok_or_else(|| match self.refuse(peer) {
+            problem if problem.code == Code::TooMany => problem,
+            problem => Problem::new(problem.code, SPENT),
+        })
+    }
+
+    /// A new link for the owner's browser; none where there is no owner's door.
+    pub fn new_link(&self) -> Option<std::io::Result<owner::NewLink>> {
+        Some(self.ways.owner.as_ref()?.new_link(self.source.now_ms()))
+    }
+
     /// Whether somebody can come in with a token.
     pub fn takes_tokens(&self) -> bool {
-        self.ways.tokens.is_some() || self.ways.jwt.is_some()
+        self.ways.owner.is_some() || self.ways.tokens.is_some() || self.ways.jwt.is_some()
     }
 
     async fn verify(&self, token: &SecretString) -> Result<ActorId, Refused> {
         let text = token.expose_secret();
         if text.is_empty() || text.len() > MAX_TOKEN || !text.bytes().all(is_of_a_token) {
             return Err(Refused::Wrong);
+        }
+        if self.ways.owner.as_ref().is_some_and(|owner| owner.is_token(token)) {
+            return Ok(ActorId::owner());
         }
         if let Some(tokens) = &self.ways.tokens
             && Tokens::is_one(text)

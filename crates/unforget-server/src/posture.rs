@@ -15,7 +15,9 @@ use unforget_core::medium::{FileKind, Medium, Stat};
 
 use crate::door::Door;
 use crate::identity::Identity;
+use crate::identity::owner::{self, Owner, Trust};
 use crate::limits::Limits;
+use crate::serve::owner_socket::{self, SOCKET_FILE};
 
 /// How many files of the home are looked at.
 const MAX_FILES: usize = 100_000;
@@ -140,13 +142,13 @@ impl Posture {
         let listens = format!("listens at {address}");
         let trusts = facts.identity.ways().trust_runtime_headers;
         if ip.is_loopback() {
-            return self.ok(format!("{listens}: only this machine reaches it"));
+            return self.ok(format!("{listens}: every user of this machine reaches it, and no other machine does"));
         }
-        if !facts.identity.is_needed() {
+        if !facts.identity.is_shared() {
             return self.add(
                 Level::Danger,
-                format!("{listens} and asks nobody who they are"),
-                "everybody in the network could read all conversations and have the agent do things",
+                format!("{listens} for its owner alone"),
+                "the owner's token and all conversations would cross the network without TLS",
                 "listen at 127.0.0.1, or give tokens out: `unforget token add ACTOR` and `--tokens`",
             );
         }
@@ -158,21 +160,20 @@ impl Posture {
                 "put a reverse proxy with a certificate before it, and let only that one reach this port",
             );
         }
-        if ip.is_unspecified() {
-            return self.ok(format!("{listens}, for a runtime"));
-        }
         self.add(
             Level::Note,
             format!("{listens} and trusts the runtime's headers"),
-            "a runtime reaches a container at 0.0.0.0; whoever else reaches this address can say to be anybody",
-            "listen at 0.0.0.0 inside the runtime, or leave `--trust-runtime-headers` out elsewhere",
+            "everybody who reaches this port can say to be any user; inside AgentCore Runtime only the runtime reaches it",
+            "leave `--trust-runtime-headers` out everywhere else, and give tokens out or name an issuer",
         );
     }
 
     fn look_at_identity(&mut self, facts: &Facts<'_>) {
         let ways = facts.identity.ways();
-        if !facts.identity.is_needed() {
-            self.ok("asks nobody who they are: everybody who reaches it is the owner");
+        if let Some(owner) = &ways.owner {
+            self.look_at_owner(facts.home, owner);
+        } else if !facts.identity.is_shared() {
+            self.add(Level::Danger, "there is no way to log in", "nobody could use the server", "");
         }
         if let Some(tokens) = &ways.tokens {
             let place = tokens.place().display().to_string();
@@ -224,12 +225,55 @@ impl Posture {
         }
     }
 
+    /// How the owner of a server for oneself logs in, and whether only the owner can.
+    fn look_at_owner(&mut self, home: &dyn Medium, owner: &Owner) {
+        let place = owner.place().display().to_string();
+        self.ok("is for its owner alone: a browser logs in by a link that works once (printed at the start; `unforget serve --link` prints another)");
+        match owner::trust(home) {
+            Ok(Trust::Sound | Trust::Missing) => {
+                self.ok(format!("programs log in with the token in {place}, which only its owner can read"));
+            }
+            Ok(Trust::Exposed) => self.add(
+                Level::Note,
+                format!("others could open the owner's token: {place}"),
+                "somebody may have read it; the server makes a new one when it starts, and every program and browser logs in again",
+                "",
+            ),
+            Ok(Trust::Foreign(_) | Trust::Odd) => self.add(
+                Level::Danger,
+                format!("the owner's token is no file of this user: {place}"),
+                "another user may know it",
+                format!("rm {place}"),
+            ),
+            Err(error) => self.add(
+                Level::Danger,
+                format!("the owner's token cannot be looked at: {place}: {error}"),
+                "who may read it is not known",
+                "",
+            ),
+        }
+        let socket = home.root().join(SOCKET_FILE);
+        let shown = socket.display();
+        match socket.as_os_str().len() <= owner_socket::MAX_PATH {
+            true => self.ok(format!("programs of the owner need no token at the socket {shown}")),
+            false => self.add(
+                Level::Note,
+                format!("there is no socket for the owner: {shown} is too long for one"),
+                "programs use the token, and `unforget serve --link` does not reach the server",
+                "use a home with a shorter path: `--home DIR`",
+            ),
+        }
+    }
+
     fn look_at_door(&mut self, facts: &Facts<'_>) {
         match facts.door.hosts() {
             Some(hosts) => self.ok(format!("goes by {}", hosts.join(", "))),
-            None if facts.identity.ways().trust_runtime_headers => {
-                self.ok("takes requests for any host, from a runtime");
-            }
+            None if facts.identity.ways().trust_runtime_headers => self.add(
+                Level::Note,
+                "takes requests for any host (`--allow-host '*'`)",
+                "where a browser reaches this port, a page could have its name lead here and say to be any user (DNS rebinding)",
+                "only inside AgentCore Runtime; elsewhere say what it goes by: `--allow-host NAME`",
+            ),
             None => self.add(
                 Level::Danger,
                 "takes requests for any host",
@@ -398,11 +442,16 @@ mod tests {
         Ways { tokens: Some(tokens), ..Ways::default() }
     }
 
+    /// A server for oneself.
+    fn own(home: &Path) -> Ways {
+        let owner = Owner::unsaved(&Os::new(home), "http://127.0.0.1:7878").unwrap();
+        Ways { owner: Some(owner), ..Ways::default() }
+    }
+
     fn look(address: &str, ways: Ways, home: &Path) -> Posture {
         let limits = Limits::default();
         let (address, identity) = (address.parse().unwrap(), Identity::new(ways, &limits, Arc::new(System)));
         let door = Door::new(address);
-        let door = if identity.ways().trust_runtime_headers { door.any_host() } else { door };
         let home = Os::new(home);
         Posture::look(&Facts {
             address,
@@ -429,20 +478,41 @@ mod tests {
         mode(&home.path().join("agents"), 0o700);
         mode(&home.path().join("agents/main"), 0o700);
         for address in ["127.0.0.1:7878", "[::1]:7878"] {
-            let posture = look(address, Ways::default(), home.path());
+            let posture = look(address, own(home.path()), home.path());
             assert_eq!(worst(&posture), Level::Ok, "{}", posture.to_text());
             assert!(!posture.is_dangerous());
         }
-        assert_eq!(worst(&look("127.0.0.1:1", Ways::default(), &home.path().join("not/there"))), Level::Ok);
+        let nowhere = home.path().join("not/there");
+        assert_eq!(worst(&look("127.0.0.1:1", own(&nowhere), &nowhere)), Level::Ok);
+    }
+
+    #[test]
+    fn s4_it_is_said_how_the_owner_logs_in_and_who_else_could() {
+        let home = folder();
+        let posture = look("127.0.0.1:7878", own(home.path()), home.path());
+        assert!(has(&posture, Level::Ok, "every user of this machine reaches it"), "{}", posture.to_text());
+        assert!(has(&posture, Level::Ok, "by a link that works once"));
+        assert!(has(&posture, Level::Ok, "server/owner.token, which only its owner can read"));
+        assert!(has(&posture, Level::Ok, "need no token at the socket"));
+        assert!(!home.path().join("server").exists(), "looking makes nothing");
+        file(&home.path().join("server/owner.token"), 0o644);
+        mode(&home.path().join("server"), 0o700);
+        assert!(has(&look("127.0.0.1:1", own(home.path()), home.path()), Level::Note, "others could open"));
+        std::fs::remove_file(home.path().join("server/owner.token")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", home.path().join("server/owner.token")).unwrap();
+        assert!(has(&look("127.0.0.1:1", own(home.path()), home.path()), Level::Danger, "no file of this user"));
+        let long = home.path().join("x".repeat(100));
+        assert!(has(&look("127.0.0.1:1", own(&long), &long), Level::Note, "too long"));
+        assert!(look("127.0.0.1:1", Ways::default(), home.path()).is_dangerous(), "somebody has to be let in");
     }
 
     #[test]
     fn beyond_this_machine_somebody_has_to_say_who_they_are() {
         let (home, config) = (folder(), folder());
         for address in ["0.0.0.0:80", "192.0.2.1:80", "[::]:80", "[2001:db8::1]:80"] {
-            let posture = look(address, Ways::default(), home.path());
+            let posture = look(address, own(home.path()), home.path());
             assert!(posture.is_dangerous(), "{address}");
-            assert!(has(&posture, Level::Danger, "asks nobody"));
+            assert!(has(&posture, Level::Danger, "for its owner alone"));
             assert!(!look(address, tokens(config.path()), home.path()).is_dangerous());
         }
         let jwt = Jwt::new(
@@ -465,7 +535,8 @@ mod tests {
         let home = folder();
         let usual = look("0.0.0.0:8080", trusting(), home.path());
         assert!(!usual.is_dangerous());
-        assert!(has(&usual, Level::Ok, "for a runtime"));
+        assert!(has(&usual, Level::Note, "trusts the runtime's headers"), "0.0.0.0 is not as it should be by itself");
+        assert!(has(&usual, Level::Ok, "goes by localhost:8080"), "the headers of a runtime change no host");
         assert!(has(&usual, Level::Note, "believes x-amzn-bedrock-agentcore-runtime-user-id"));
         let odd = look("192.0.2.1:8080", trusting(), home.path());
         assert!(!odd.is_dangerous());
@@ -473,14 +544,25 @@ mod tests {
     }
 
     #[test]
-    fn any_host_without_a_runtime_is_refused() {
+    fn s8_any_host_is_refused_without_a_runtime_and_told_with_one() {
         let (home, limits) = (folder(), Limits::default());
         let address = "127.0.0.1:80".parse().unwrap();
-        let identity = Identity::new(Ways::default(), &limits, Arc::new(System));
         let door = Door::new(address).any_host();
-        let home = Os::new(home.path());
-        let facts = Facts { address, identity: &identity, door: &door, limits: &limits, home: &home, remote: None };
-        assert!(Posture::look(&facts).is_dangerous());
+        let medium = Os::new(home.path());
+        let look = |ways| {
+            let identity = Identity::new(ways, &limits, Arc::new(System));
+            Posture::look(&Facts {
+                address,
+                identity: &identity,
+                door: &door,
+                limits: &limits,
+                home: &medium,
+                remote: None,
+            })
+        };
+        assert!(has(&look(own(home.path())), Level::Danger, "any host"));
+        let inside = look(trusting());
+        assert!(!inside.is_dangerous() && has(&inside, Level::Note, "any host"));
     }
 
     #[test]
@@ -504,7 +586,7 @@ mod tests {
         file(&home.path().join("a.jsonl"), 0o644);
         let around = |bits| {
             mode(home.path(), bits);
-            let posture = look("127.0.0.1:1", Ways::default(), home.path());
+            let posture = look("127.0.0.1:1", own(home.path()), home.path());
             mode(home.path(), 0o700);
             (worst(&posture), posture)
         };
@@ -528,7 +610,7 @@ mod tests {
         let home = folder();
         file(&home.path().join("work/session/script.sh"), 0o755);
         mode(&home.path().join("work"), 0o700);
-        assert_eq!(worst(&look("127.0.0.1:1", Ways::default(), home.path())), Level::Ok);
+        assert_eq!(worst(&look("127.0.0.1:1", own(home.path()), home.path())), Level::Ok);
     }
 
     #[test]

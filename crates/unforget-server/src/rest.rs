@@ -56,6 +56,7 @@ fn table() -> Vec<Route> {
         (Method::GET, "/me", get(login::me)),
         (Method::POST, "/login", post(login::login)),
         (Method::POST, "/logout", post(login::logout)),
+        (Method::POST, "/links", post(login::link)),
         (Method::GET, "/sessions", get(sessions::list)),
         (Method::POST, "/sessions", post(sessions::create)),
         (Method::GET, "/sessions/{id}", get(sessions::one)),

@@ -19,6 +19,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,6 +29,7 @@ use unforget_agent::prices::Prices;
 use unforget_core::stamp::SharedSource;
 
 use crate::activity::Activity;
+use crate::actor::ActorId;
 use crate::agent::Agents;
 use crate::app::{App, Caller, Counts, FORWARDED, RUNTIME_SESSION, RuntimeSessionId};
 use crate::budget::Sender;
@@ -43,8 +45,10 @@ use crate::limits::Limits;
 use crate::realm::Realms;
 use crate::{forward, page, rest, runtime, socket, trace};
 
+pub mod owner_socket;
 mod stream;
 
+pub use owner_socket::OwnerSocket;
 use stream::Impatient;
 
 /// How often prompts that nobody could run are tried again, and what was not sent is sent.
@@ -159,8 +163,18 @@ impl Server {
         routes.with_state(app.clone())
     }
 
+    /// Listens at the owner's socket in the home, in place of what an earlier server left there: nobody else serves this home.
+    pub fn owner_socket(&self) -> std::io::Result<OwnerSocket> {
+        OwnerSocket::bind(self.app.hub.realms().home())
+    }
+
     /// Serves until it is told to stop, and then as long as it takes to lose nothing, within bounds.
-    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> std::io::Result<()> {
+    pub async fn run(
+        self,
+        listener: TcpListener,
+        owner_socket: Option<OwnerSocket>,
+        stop: impl Future<Output = ()>,
+    ) -> std::io::Result<()> {
         let Self { app, turns, waiting } = self;
         let over = CancellationToken::new();
         let connections = TaskTracker::new();
@@ -173,7 +187,10 @@ impl Server {
             let accepted = tokio::select! {
                 biased;
                 () = &mut stop => break,
-                accepted = listener.accept() => accepted,
+                accepted = listener.accept() => accepted.map(|(stream, peer)| (Stream::Tcp(stream), Peer::at(peer))),
+                accepted = owner_socket::accept(owner_socket.as_ref()) => {
+                    accepted.map(|knock| (Stream::Unix(knock.stream), Peer::at_socket(knock.is_owner)))
+                }
             };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
@@ -184,20 +201,27 @@ impl Server {
                     continue;
                 }
             };
-            let Some(counted) = addresses.count(peer.ip(), &limits) else {
+            let Some(counted) = addresses.count(peer.address, &limits) else {
                 app.hub.shared().metrics.refuse(&Problem::new(Code::TooMany, ""));
                 continue;
             };
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "small packets may wait");
-            }
             app.hub.shared().metrics.connections.inc();
             let counted = Arc::new(Open(app.clone(), counted));
             let connection = Connection { counted, tasks: connections.clone(), over: over.clone() };
             let routes = routes.clone();
-            connections.spawn(async move { converse(stream, peer, routes, &limits, connection).await });
+            connections.spawn(async move {
+                match stream {
+                    Stream::Tcp(stream) => {
+                        if let Err(error) = stream.set_nodelay(true) {
+                            tracing::debug!(%error, "small packets may wait");
+                        }
+                        converse(stream, peer, routes, &limits, connection).await;
+                    }
+                    Stream::Unix(stream) => converse(stream, peer, routes, &limits, connection).await,
+                }
+            });
         }
-        drop(listener);
+        drop((listener, owner_socket));
         app.hub.stop(limits.shutdown * 3 / 4).await;
         over.cancel();
         connections.close();
@@ -219,11 +243,20 @@ impl Server {
     }
 }
 
+/// A connection that was accepted.
+enum Stream {
+    Tcp(tokio::net::TcpStream),
+    Unix(tokio::net::UnixStream),
+}
+
 /// One connection, request after request.
-async fn converse(stream: tokio::net::TcpStream, peer: SocketAddr, routes: Router, limits: &Limits, own: Connection) {
+async fn converse<S>(stream: S, peer: Peer, routes: Router, limits: &Limits, own: Connection)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let over = own.over.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(Peer(peer.ip()));
+        request.extensions_mut().insert(peer);
         request.extensions_mut().insert(own.clone());
         routes.clone().oneshot(request)
     });
@@ -278,14 +311,34 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// The address that a request came from.
+/// Where a request came from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(IpAddr);
+pub(crate) struct Peer {
+    address: IpAddr,
+    /// Whether it came through the owner's socket, from a process of the owner.
+    is_owner: bool,
+}
 
 impl Peer {
-    /// Of this request.
+    /// What came through the owner's socket has no address, and is not counted with those that have one.
+    const NO_ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+
+    fn at(address: SocketAddr) -> Self {
+        Self { address: address.ip(), is_owner: false }
+    }
+
+    fn at_socket(is_owner: bool) -> Self {
+        Self { address: Self::NO_ADDRESS, is_owner }
+    }
+
+    /// The address that a request came from.
     pub(crate) fn of(extensions: &axum::http::Extensions) -> IpAddr {
-        extensions.get::<Self>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0)
+        extensions.get::<Self>().map_or(Self::NO_ADDRESS, |peer| peer.address)
+    }
+
+    /// Whether the kernel says that a process of the owner sent this request.
+    fn is_owner(extensions: &axum::http::Extensions) -> bool {
+        extensions.get::<Self>().is_some_and(|peer| peer.is_owner)
     }
 }
 
@@ -391,7 +444,11 @@ async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<
         return Ok(());
     }
     let headers: &HeaderMap = request.headers();
-    let actor = app.identity.of_headers(headers, peer).await?;
+    let by_socket = Peer::is_owner(request.extensions());
+    let actor = match by_socket {
+        true => Some(ActorId::owner()),
+        false => app.identity.of_headers(headers, peer).await?,
+    };
     if actor.is_none() && route != "/ws" {
         return Err(Problem::new(Code::Unauthenticated, "say who you are: `Authorization: Bearer TOKEN`"));
     }
@@ -408,7 +465,7 @@ async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<
         let realm = app.hub.realm(actor);
         request.extensions_mut().insert(realm);
     }
-    let caller = Caller { actor, peer, runtime_session, token: None, is_forwarded, headers: kept };
+    let caller = Caller { actor, peer, by_socket, runtime_session, token: None, is_forwarded, headers: kept };
     request.extensions_mut().insert(caller);
     Ok(())
 }
@@ -416,7 +473,8 @@ async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<
 /// The numbers, for those who run the server.
 async fn metrics(State(app): State<Arc<App>>, caller: axum::Extension<Caller>) -> Result<Response, Problem> {
     let is_operator = |name: &str| app.operators.iter().any(|operator| operator == name);
-    let may = !app.identity.is_needed() || caller.actor.as_ref().is_some_and(|actor| is_operator(actor.name()));
+    let may = |actor: &ActorId| actor.is_owner() || is_operator(actor.name());
+    let may = caller.actor.as_ref().is_some_and(may);
     if !may {
         return Err(Problem::new(Code::Forbidden, "these numbers are for operators (`--operator NAME`)"));
     }

@@ -8,8 +8,11 @@
 //! It knows the protocol (docs/protocol.md) and the files of a home, and nothing of the server's inside. The failure it guards against is one that
 //! only shows between processes: what was acknowledged by one that is no more.
 
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -17,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 pub mod bare;
@@ -32,6 +36,39 @@ pub type Result<T = (), E = String> = std::result::Result<T, E>;
 
 /// How often it is looked whether something has come about.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// The owner's token of each server that was started here, by its address.
+///
+/// A server for oneself lets in only who can read its token file. The clients of this module send what that file says, so that a test
+/// has to know an address and nothing else.
+static OWNERS: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
+
+/// The owner's token of a server that was started here; none of one that is for others.
+pub fn owner_token(url: &str) -> Option<String> {
+    OWNERS.lock().unwrap_or_else(PoisonError::into_inner).get(url).cloned()
+}
+
+/// The line of a request's head by which a program of the owner says so; empty for a server that is for others.
+pub fn owner_header(url: &str) -> String {
+    owner_token(url).map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default()
+}
+
+/// Puts a token of the owner into a home, for servers that have one owner and pass requests on to each other.
+#[expect(clippy::disallowed_methods, reason = "the home of another process")]
+pub fn plant_owner_token(home: &Path) -> Result {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    let folder = home.join("server");
+    let file = folder.join("owner.token");
+    let planted = || {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file)?;
+        std::io::Write::write_all(&mut file, format!("{SHARED_OWNER}\n").as_bytes())
+    };
+    planted().map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The token of an owner of several servers.
+const SHARED_OWNER: &str = "uft_one-owner-of-several-servers-xxxxxxxxxxxxxx";
 
 /// A server that runs; killed when this is dropped.
 #[derive(Debug)]
@@ -53,7 +90,10 @@ impl Server {
         let read = output.read_line(&mut line).map_err(|error| error.to_string());
         let said: Value = serde_json::from_str(&line).unwrap_or_default();
         match (read, said["listening"].as_str()) {
-            (Ok(_), Some(url)) => Ok(Self { url: url.to_owned(), child, _output: output }),
+            (Ok(_), Some(url)) => {
+                remember(url, child.id(), said["token_file"].as_str())?;
+                Ok(Self { url: url.to_owned(), child, _output: output })
+            }
             (read, _) => {
                 drop(child.kill());
                 let ended = child.wait();
@@ -116,6 +156,20 @@ impl Drop for Server {
     }
 }
 
+/// Notes what the token file of a server says; that of a server with a file system of its own is where its process sees it.
+#[expect(clippy::disallowed_methods, reason = "the home of another process")]
+fn remember(url: &str, process: u32, file: Option<&str>) -> Result {
+    let read = |file: &str| {
+        let within = || std::fs::read_to_string(format!("/proc/{process}/root{file}"));
+        std::fs::read_to_string(file).or_else(|_| within()).map_err(|error| format!("{file}: {error}"))
+    };
+    let token = file.map(read).transpose()?;
+    let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    owners.remove(url);
+    owners.extend(token.map(|token| (url.to_owned(), token.trim().to_owned())));
+    Ok(())
+}
+
 /// The memory that a process has, in bytes; nothing of one that is gone.
 #[expect(clippy::disallowed_methods, reason = "the process table is no file of the store")]
 fn memory(process: u32) -> u64 {
@@ -154,10 +208,15 @@ pub enum Heard {
 }
 
 impl Client {
-    /// Connects to a server.
+    /// Connects to a server, as its owner if it is for its owner and was started here.
     pub async fn connect(url: &str) -> Result<Self> {
         let address = url.replacen("http", "ws", 1) + "/ws";
-        let connected = tokio_tungstenite::connect_async(address).await.map_err(|error| error.to_string())?;
+        let mut request = address.into_client_request().map_err(|error| error.to_string())?;
+        if let Some(token) = owner_token(url) {
+            let value = format!("Bearer {token}").parse().map_err(|_| "the token is no header".to_owned())?;
+            request.headers_mut().insert("authorization", value);
+        }
+        let connected = tokio_tungstenite::connect_async(request).await.map_err(|error| error.to_string())?;
         if let MaybeTlsStream::Plain(stream) = connected.0.get_ref() {
             stream.set_nodelay(true).map_err(|error| error.to_string())?;
         }

@@ -1,8 +1,8 @@
-// Who is asking: a token, which the browser keeps where no script can read it.
+// Who is asking: a link that works once, or a token. The browser keeps what it is given where no script can read it.
 import { useRef, useState } from "preact/hooks";
 import * as api from "../api";
 
-export const Login = ({ then }: { then: () => void }) => {
+export const Login = ({ then, refused }: { then: () => void; refused: string | null }) => {
   const token = useRef<HTMLInputElement>(null);
   const stay = useRef<HTMLInputElement>(null);
   const [why, tell] = useState<string | null>(null);
@@ -29,7 +29,10 @@ export const Login = ({ then }: { then: () => void }) => {
     <main class="login" aria-label="Log in">
       <form onSubmit={(event) => void submit(event)}>
         <h1>unforget</h1>
-        <p>This server wants to know who is asking. “unforget token add NAME” prints a token.</p>
+        <p>
+          On your own machine, open the link that “unforget serve” printed. It works once; <code>unforget serve --link</code> prints another.
+        </p>
+        <p>If you were given a token, or have the one in the file “server/owner.token” of your home, paste it here.</p>
         <label>
           Token
           <input ref={token} type="password" name="token" autocomplete="current-password" autofocus required />
@@ -37,9 +40,9 @@ export const Login = ({ then }: { then: () => void }) => {
         <label class="check">
           <input ref={stay} type="checkbox" /> Stay logged in on this device for 30 days
         </label>
-        {why && (
+        {(why ?? refused) && (
           <p class="problem" role="alert">
-            {why}
+            {why ?? refused}
           </p>
         )}
         <button type="submit" class="main" disabled={isBusy}>

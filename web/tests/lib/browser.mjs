@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import { atEnd } from './ending.mjs';
 import { chromium, programs } from './places.mjs';
+import { loggedIn } from './programs.mjs';
 import { patience } from './until.mjs';
 
 const flags = [
@@ -40,9 +41,9 @@ export async function stopped() {
 }
 
 /**
- * A fresh profile, which ends with the test. Of its pages, `problems` is what went wrong so far; the test fails at its end if there is any that was not expected.
+ * A fresh profile, which ends with the test. Where the server is for its owner, the browser is logged in as the owner, unless it is a `stranger`. Of its pages, `problems` is what went wrong so far; the test fails at its end if there is any that was not expected.
  */
-export async function person(t, { size = 'desktop', colorScheme = 'light', expects = [], ...options } = {}) {
+export async function person(t, { size = 'desktop', colorScheme = 'light', expects = [], stranger = false, ...options } = {}) {
   const context = await (await started()).newContext({
     ...sizes[size],
     colorScheme,
@@ -81,6 +82,7 @@ export async function person(t, { size = 'desktop', colorScheme = 'light', expec
     /** From here on the browser may complain of that. */
     expect: (...patterns) => allowed.push(...patterns),
     async page(url) {
+      if (!stranger) await context.addCookies(loggedIn(url));
       const page = await context.newPage();
       if (url) await page.goto(url);
       return page;

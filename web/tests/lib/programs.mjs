@@ -4,7 +4,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { programs } from './places.mjs';
@@ -80,11 +80,24 @@ async function begin(program, command, args, options, readFirst) {
       line += text;
       if (!line.includes('\n')) return;
       isKnown = true;
-      program.url = readFirst(line.split('\n')[0]);
+      program.url = readFirst(line.split('\n')[0], program);
       resolve();
     });
   });
   return program;
+}
+
+/** The owner's token of each server that was started, by its address; none of one that is for others. */
+const owners = new Map();
+
+/** What a program sends to the server at an address that is for its owner: the token that only the owner can read. */
+export const authorization = (url) => (owners.get(url) ? { authorization: `Bearer ${owners.get(url)}` } : {});
+
+/** The cookies of a browser that the owner has logged in: to the server at an address, or to the last one that was started. */
+export function loggedIn(url) {
+  const origin = url && owners.has(new URL(url).origin) ? new URL(url).origin : [...owners.keys()].at(-1);
+  const value = origin && owners.get(origin);
+  return value ? [{ name: 'unforget_token', value, domain: new URL(origin).hostname, path: '/', httpOnly: true, sameSite: 'Strict' }] : [];
 }
 
 /** The server on the home of a folder. After `kill`, `start` begins it again at the same address. */
@@ -94,7 +107,14 @@ export function server(folder, { args = [], env = {} } = {}) {
   const where = (program) => new URL(program.url ?? 'http://127.0.0.1:0').port || '0';
   const all = (program) => ['serve', '--json', '--listen', `127.0.0.1:${where(program)}`, ...args];
   const options = { cwd: work, env: environment(folder, env) };
-  return new Program(programs.unforget, all, options, (line) => JSON.parse(line).listening).start();
+  const readFirst = (line, program) => {
+    const { listening, token_file: file, link } = JSON.parse(line);
+    owners.delete(listening);
+    owners.set(listening, file && readFileSync(file, 'utf8').trim());
+    program.link = link;
+    return listening;
+  };
+  return new Program(programs.unforget, all, options, readFirst).start();
 }
 
 /** The stand-in of the model's maker; `pace` is how many milliseconds lie between two pieces of an answer. It comes back at the same address, too. */

@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 
 import { atEnd } from './ending.mjs';
-import { api, run, server } from './programs.mjs';
+import { api, authorization, run, server } from './programs.mjs';
 import { proxy } from './proxy.mjs';
 import { until } from './until.mjs';
 
@@ -59,7 +59,7 @@ class Scene {
   async ask(method, where, body) {
     const response = await fetch(new URL(where, this.serving.url), {
       method,
-      headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      headers: { ...authorization(this.serving.url), ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
     const text = await response.text();

@@ -264,6 +264,7 @@ fn convert(metadata: &std::fs::Metadata) -> Stat {
         len: metadata.len(),
         modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
         mode: metadata.mode() & 0o7777,
+        uid: metadata.uid(),
         kind: if metadata.is_file() {
             FileKind::File
         } else if metadata.is_dir() {
@@ -283,6 +284,7 @@ fn from_raw(stat: &rustix::fs::Stat) -> Stat {
         len: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64),
         mode: stat.st_mode as u32 & 0o7777,
+        uid: stat.st_uid,
         kind: file_kind(FileType::from_raw_mode(stat.st_mode)),
     }
 }

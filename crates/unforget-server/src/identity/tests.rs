@@ -53,7 +53,7 @@ fn with_tokens(trust_runtime_headers: bool) -> (tempfile::TempDir, Arc<Clock>, I
     let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::at(0));
     let tokens = Tokens::load(Arc::new(Os::new(folder.path())), "tokens.jsonl", clock.clone()).unwrap();
     let made = tokens.add("ada", None, None).unwrap();
-    let ways = Ways { tokens: Some(tokens), jwt: None, trust_runtime_headers };
+    let ways = Ways { tokens: Some(tokens), trust_runtime_headers, ..Ways::default() };
     (folder, clock.clone(), Identity::new(ways, &Limits::default(), clock), made.secret)
 }
 
@@ -61,20 +61,43 @@ fn unauthenticated<T>() -> Result<T> {
     Err(unrecognised())
 }
 
+#[expect(clippy::disallowed_methods, reason = "the test is not the store")]
+fn secret_of(owner: &Owner) -> SecretString {
+    std::fs::read_to_string(owner.place()).unwrap().trim().into()
+}
+
 #[tokio::test]
-async fn without_a_way_everybody_is_the_owner_whatever_they_send() {
-    let identity = Identity::new(Ways::default(), &Limits::default(), Clock::at(0));
-    assert!(!identity.is_needed());
-    for map in [headers(&[]), headers(&[("authorization", "Bearer x")]), headers(&[(runtime::USER_ID, "eve")])] {
-        assert_eq!(identity.of_headers(&map, PEER).await, Ok(Some(ActorId::owner())));
+async fn s4_this_machine_is_no_proof_of_being_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let owner = Owner::open(&Os::new(folder.path()), "http://127.0.0.1:8080").unwrap();
+    let secret = secret_of(&owner);
+    let none = Identity::new(Ways::default(), &Limits::default(), Clock::at(0));
+    let own = Identity::new(Ways { owner: Some(owner), ..Ways::default() }, &Limits::default(), Clock::at(0));
+    for identity in [&none, &own] {
+        assert!(!identity.is_shared());
+        for map in [headers(&[]), headers(&[(runtime::USER_ID, "eve")]), headers(&[("x-forwarded-for", "127.0.0.1")])] {
+            assert_eq!(identity.of_headers(&map, PEER).await, Ok(None));
+        }
+        assert_eq!(identity.of_token(&"x".into(), PEER).await, unauthenticated());
+        assert!(identity.of_link(&"x".into(), PEER).is_err());
     }
-    assert_eq!(identity.of_token(&"x".into(), PEER).await, Ok(ActorId::owner()));
+    assert_eq!(own.of_token(&secret, OTHER).await, Ok(ActorId::owner()));
+    let bearer = format!("Bearer {}", secret.expose_secret());
+    assert_eq!(own.of_headers(&headers(&[("authorization", &bearer)]), PEER).await, Ok(Some(ActorId::owner())));
+    assert_eq!(own.of_headers(&headers(&[("authorization", "Bearer x")]), PEER).await, unauthenticated());
+    assert!(none.new_link().is_none() && !none.takes_tokens() && own.takes_tokens());
+    let link = own.new_link().unwrap().unwrap();
+    let code: SecretString = link.url.expose_secret().split_once("#link=").unwrap().1.into();
+    assert!(none.of_link(&code, PEER).is_err());
+    assert_eq!(own.of_link(&code, PEER).unwrap().expose_secret(), secret.expose_secret());
+    let again = own.of_link(&code, PEER).unwrap_err();
+    assert_eq!((again.code, again.message.as_str()), (Code::Unauthenticated, SPENT));
 }
 
 #[tokio::test]
 async fn z01_the_actor_is_the_one_of_the_token_and_of_nothing_else() {
     let (_folder, _clock, identity, secret) = with_tokens(false);
-    assert!(identity.is_needed());
+    assert!(identity.is_shared());
     let bearer = format!("Bearer {}", secret.expose_secret());
     let lies = [("x-actor", "eve"), (runtime::USER_ID, "eve"), ("cookie", "token=eve"), ("x-forwarded-user", "eve")];
     let mut all = headers(&lies);
@@ -134,7 +157,7 @@ async fn an_address_with_too_many_wrong_tokens_is_told_so_and_its_right_ones_are
 async fn z01_without_the_runtimes_header_there_is_no_default_user() {
     let ways = Ways { trust_runtime_headers: true, ..Ways::default() };
     let identity = Identity::new(ways, &Limits::default(), Clock::at(0));
-    assert!(identity.is_needed());
+    assert!(identity.is_shared());
     let of = async |map: HeaderMap| identity.of_headers(&map, PEER).await;
     assert_eq!(of(headers(&[])).await, unauthenticated());
     assert_eq!(of(headers(&[("authorization", "Bearer x")])).await, unauthenticated());

@@ -5,8 +5,9 @@
 //! the beginning is enough to name it.
 //!
 //! The file is JSON lines, 0600, and replaced as a whole: a crash leaves the old one or the new one, and two programs that change it at the
-//! same time wait for nobody but are told (a lock beside it). A running server looks at it again when it changed, once a second at most,
-//! so that a token that was removed is worth nothing a second later. Whatever cannot be read lets nobody in: a line that is not understood
+//! same time wait for nobody but are told (a lock beside it). A running server looks at it again when it changed: once a second at most for
+//! a token that it knows, so that a token that was removed is worth nothing a second later; and at once for one that it does not know, so
+//! that a new token is worth something at once. That look is one `stat`, less than the request around it costs. Whatever cannot be read lets nobody in: a line that is not understood
 //! is not passed over when a server starts, and if the whole file cannot be read later, nobody is recognised until it can.
 //!
 //! Each token is compared with every line, digest with digest and without an early end: how long the answer takes tells nothing about how much of
@@ -131,9 +132,7 @@ impl Tokens {
         if label.as_ref().is_some_and(|label| label.chars().count() > MAX_LABEL || label.contains(char::is_control)) {
             return Err(Error::Invalid(format!("a label has at most {MAX_LABEL} characters, all of them printable")));
         }
-        let mut random = [0; BYTES];
-        getrandom::fill(&mut random).map_err(|error| self.failed("make a token for", std::io::Error::other(error)))?;
-        let secret = SecretString::from(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)));
+        let secret = new_secret(PREFIX).map_err(|error| self.failed("make a token for", error))?;
         let created_ms = self.source.now_ms();
         let entry = Entry { digest: digest(&secret), actor, label, created_ms, expires_ms };
         let listed = entry.listed();
@@ -190,6 +189,12 @@ impl Tokens {
         token.len() == LENGTH && token.starts_with(PREFIX)
     }
 
+    /// Whether a text is a whole token, character by character.
+    pub(super) fn is_well_formed(token: &str) -> bool {
+        let is_of_one = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        Self::is_one(token) && token.bytes().all(is_of_one)
+    }
+
     /// Whose token this is; none if it is nobody's, or is worth nothing any more.
     pub(crate) fn actor(&self, token: &SecretString) -> Result<Option<ActorId>, Unreadable> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,11 +204,14 @@ impl Tokens {
             return Err(Unreadable);
         }
         let digest = digest(token);
-        let mut which = u64::MAX;
-        for (at, entry) in (0..).zip(&known.entries) {
-            which.conditional_assign(&at, entry.digest.ct_eq(&digest));
+        let mut which = known.find(&digest);
+        if which.is_none() && self.look_at(&mut known, now_ms) {
+            which = known.find(&digest);
         }
-        let found = usize::try_from(which).ok().and_then(|which| known.entries.get(which));
+        if !known.is_sound {
+            return Err(Unreadable);
+        }
+        let found = which.and_then(|which| known.entries.get(which));
         Ok(found
             .filter(|entry| entry.expires_ms.is_none_or(|expires| now_ms < expires))
             .map(|entry| entry.actor.clone()))
@@ -214,9 +222,14 @@ impl Tokens {
         if (known.looked_ms..known.looked_ms.saturating_add(LOOK_MS)).contains(&now_ms) {
             return;
         }
+        self.look_at(known, now_ms);
+    }
+
+    /// Reads the file if it changed; says whether it was read.
+    fn look_at(&self, known: &mut Known, now_ms: i64) -> bool {
         known.looked_ms = now_ms;
         if known.is_sound && self.stat().is_ok_and(|stat| stat == known.stat) {
-            return;
+            return false;
         }
         match read(self.medium.as_ref(), &self.path) {
             Ok((entries, stat)) => *known = Known { entries, stat, looked_ms: now_ms, is_sound: true },
@@ -225,6 +238,7 @@ impl Tokens {
                 known.is_sound = false;
             }
         }
+        true
     }
 
     /// Changes the file, which nobody else changes meanwhile.
@@ -268,6 +282,17 @@ impl Tokens {
 
     fn failed(&self, action: &'static str, source: std::io::Error) -> Error {
         Error::Io { action, path: self.place(), source }
+    }
+}
+
+impl Known {
+    /// Which entry has this digest, in a time that says nothing about how much of it was right.
+    fn find(&self, digest: &[u8; BYTES]) -> Option<usize> {
+        let mut which = u64::MAX;
+        for (at, entry) in (0..).zip(&self.entries) {
+            which.conditional_assign(&at, entry.digest.ct_eq(digest));
+        }
+        usize::try_from(which).ok().filter(|which| *which < self.entries.len())
     }
 }
 
@@ -350,7 +375,15 @@ fn read(medium: &dyn Medium, path: &Path) -> Result<(Vec<Entry>, Option<Stat>)> 
     Ok((entries, Some(stat)))
 }
 
-fn digest(token: &SecretString) -> [u8; BYTES] {
+/// A new secret of 256 random bits behind a prefix.
+pub(super) fn new_secret(prefix: &str) -> std::io::Result<SecretString> {
+    let mut random = [0; BYTES];
+    getrandom::fill(&mut random).map_err(std::io::Error::other)?;
+    Ok(SecretString::from(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(random))))
+}
+
+/// What is kept of a secret, and compared.
+pub(super) fn digest(token: &SecretString) -> [u8; BYTES] {
     Sha256::digest(secrecy::ExposeSecret::expose_secret(token).as_bytes()).into()
 }
 
@@ -445,10 +478,20 @@ mod tests {
         assert_eq!(server.actor(&made.secret), Ok(ada()));
         clock.set(LOOK_MS);
         assert_eq!(server.actor(&made.secret), Ok(None));
-        // And one that is new is known.
-        let made = open(folder.path(), &clock).add("bob", None, None).unwrap();
-        clock.set(2 * LOOK_MS);
-        assert_eq!(server.actor(&made.secret), Ok(ActorId::verified("bob")));
+    }
+
+    #[test]
+    fn b11_a_token_that_another_program_made_is_taken_at_once() {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::at(0));
+        let first = open(folder.path(), &clock).add("ada", None, None).unwrap();
+        let server = open(folder.path(), &clock);
+        // The clock stands still: not even a millisecond passes between making a token and showing it.
+        for name in ["bob", "eve", "mallory"] {
+            assert_eq!(server.actor(&first.secret), Ok(ada()));
+            assert_eq!(server.actor(&format!("{PREFIX}{}", "x".repeat(43)).into()), Ok(None));
+            let made = open(folder.path(), &clock).add(name, None, None).unwrap();
+            assert_eq!(server.actor(&made.secret), Ok(ActorId::verified(name)));
+        }
     }
 
     #[test]

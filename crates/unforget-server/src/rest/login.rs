@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::json;
+use unforget_core::stamp::rfc3339;
 
 use super::about;
 use super::ask::{self, Asked, Body, Mine, Nothing, present};
@@ -27,7 +28,12 @@ use crate::serve::Peer;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Showing {
-    token: String,
+    /// A token.
+    #[serde(default, deserialize_with = "present")]
+    token: Option<String>,
+    /// In its place, the code of a link that the owner was given.
+    #[serde(default, deserialize_with = "present")]
+    link: Option<String>,
     /// Whether the browser keeps it when it is closed.
     #[serde(default, deserialize_with = "present")]
     stay: Option<bool>,
@@ -55,19 +61,20 @@ impl FromRequestParts<Arc<App>> for FromPage {
     }
 }
 
-/// Keeps a token in the browser, if it is somebody's.
+/// Keeps a token in the browser, if it is somebody's; or the owner's, if the link is good.
 pub(super) async fn login(
     State(app): State<Arc<App>>,
     from: FromPage,
     Asked(Nothing {}): Asked<Nothing>,
-    Body(Showing { token, stay }): Body<Showing>,
+    Body(Showing { token, link, stay }): Body<Showing>,
 ) -> Result<Response> {
-    let token = SecretString::from(token);
+    let token = match (token, link) {
+        (Some(token), None) => SecretString::from(token),
+        (None, Some(link)) => app.identity.of_link(&SecretString::from(link), from.peer)?.clone(),
+        _ => return Err(Problem::invalid("either `token` or `link` is needed")),
+    };
     let actor = app.identity.of_token(&token, from.peer).await?;
     let mut response = ask::answer(StatusCode::OK, &json!({ "actor": actor.name() }));
-    if !app.identity.takes_tokens() {
-        return Ok(response);
-    }
     for value in kept(&token, from.is_secure, stay.unwrap_or(false))? {
         response.headers_mut().append(SET_COOKIE, value);
     }
@@ -90,6 +97,20 @@ pub(super) async fn logout(_: FromPage, Asked(Nothing {}): Asked<Nothing>) -> Re
         response.headers_mut().append(SET_COOKIE, value);
     }
     Ok(response)
+}
+
+/// Makes a link that lets a browser of the owner in, once.
+pub(super) async fn link(
+    State(app): State<Arc<App>>,
+    Mine(realm): Mine,
+    Asked(Nothing {}): Asked<Nothing>,
+) -> Result<Response> {
+    let made = match app.identity.new_link() {
+        Some(made) if realm.actor().is_owner() => made.map_err(|error| Problem::internal("a link", &error))?,
+        _ => return Err(Problem::new(Code::Forbidden, "links are for the owner of a server for oneself")),
+    };
+    let shown = json!({ "url": made.url.expose_secret(), "expires": rfc3339(made.expires_ms) });
+    Ok(ask::answer(StatusCode::CREATED, &shown))
 }
 
 /// Who is asking, and what there is for them.

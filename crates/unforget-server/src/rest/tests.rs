@@ -12,6 +12,7 @@ use unforget_agent::model::offline::Offline;
 use unforget_agent::prices::Prices;
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::Toolbox;
+use unforget_core::medium::Os;
 use unforget_core::stamp::{SessionId, System};
 
 use super::{PREFIX, routes};
@@ -21,7 +22,7 @@ use crate::agent::{Agents, ClientId, Native};
 use crate::app::App;
 use crate::door::Door;
 use crate::hub::{Hub, Shared};
-use crate::identity::{Identity, Ways};
+use crate::identity::{Identity, Owner, Ways};
 use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::realm::{Realm, Realms};
@@ -97,6 +98,7 @@ impl Server {
         let root = home.path().to_path_buf();
         let limits = Limits { linger: Duration::from_millis(50), ..Limits::default() };
         let (ledger, _) = Ledger::open(&root).unwrap();
+        let owner = Owner::open(&Os::new(&root), "http://localhost:8080").unwrap();
         let source = Arc::new(System);
         let shared = Shared::new(limits, ledger, Vec::new(), Arc::new(Activity::new(source.clone())), None);
         let agent = Native {
@@ -111,7 +113,7 @@ impl Server {
         let app = App {
             entries: Arc::default(),
             hub: Arc::new(hub),
-            identity: Identity::new(Ways::default(), &limits, source),
+            identity: Identity::new(Ways { owner: Some(owner), ..Ways::default() }, &limits, source),
             door: Door::new(([127, 0, 0, 1], 0).into()),
             operators: Vec::new(),
             sockets: Arc::default(),

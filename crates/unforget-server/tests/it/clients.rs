@@ -75,9 +75,11 @@ impl Script {
 
 const CONVERSATION: &str = r#"
 import asyncio, json, os, websockets
+def connect():
+    return websockets.connect(os.environ["URL"], additional_headers={"Authorization": "Bearer " + os.environ["TOKEN"]})
 async def turn(message):
     told = []
-    async with websockets.connect(os.environ["URL"]) as socket:
+    async with connect() as socket:
         await socket.send(json.dumps(message))
         async for text in socket:
             told.append(json.loads(text))
@@ -88,7 +90,7 @@ async def main():
     assert told[-1]["type"] == "done" and told[-1]["text"] == "you said: my name is Ada", told
     told = await turn({"prompt": "recall", "session_id": session, "user_id": "default_user"})
     assert told[-1]["text"] == "my name is Ada | recall", told
-    socket = await websockets.connect(os.environ["URL"])
+    socket = await connect()
     await socket.send(json.dumps({"prompt": "hold this answer", "session_id": session}))
     seen = None
     async for text in socket:
@@ -98,7 +100,7 @@ async def main():
     socket.transport.abort()
     print("dropped", flush=True)
     input()
-    async with websockets.connect(os.environ["URL"]) as socket:
+    async with connect() as socket:
         await socket.send(json.dumps({"type": "attach", "session_id": session, "after": seen}))
         numbers, done = [], None
         async for text in socket:
@@ -120,6 +122,7 @@ fn websockets_talks_drops_and_comes_back() {
     let scene = Scene::new();
     let mut command = websockets();
     command.args(["-c", CONVERSATION]).env("URL", format!("ws://{}/ws", scene.address));
+    command.env("TOKEN", scene.owner_token());
     let mut script = Script::start(command);
     assert_eq!(script.line(), "dropped");
     scene.puppet.let_go();
@@ -256,7 +259,7 @@ fn b8_the_example_shows_every_answer_of_a_turn_with_tools() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/chat.py");
     let mut command = websockets();
     command.arg(&example).arg("tea").env("UNFORGET_URL", format!("ws://{}/ws", scene.address));
-    let mut child = command.spawn().unwrap();
+    let mut child = command.env("UNFORGET_HOME", scene.home()).spawn().unwrap();
     // The puppet says the same before the call and behind it: neither may be taken for the other.
     let prompt = r#"tool read_file {"path":"none.txt"}"#;
     writeln!(child.stdin.take().unwrap(), "{prompt}\nrecall").unwrap();
@@ -287,7 +290,10 @@ fn said_by(mut child: Child) -> String {
 fn the_client_of_the_readme_is_cut_off_in_the_middle_of_an_answer_and_another_one_hears_all_of_it_once() {
     let scene = Scene::new();
     let code = ten_lines(&scene);
-    let start = |arguments: &[&str]| websockets().args(["-c", &code]).args(arguments).spawn().unwrap();
+    let home = scene.home();
+    let start = |arguments: &[&str]| {
+        websockets().env("UNFORGET_HOME", home).args(["-c", &code]).args(arguments).spawn().unwrap()
+    };
     // Reads until something was said, and no further.
     let until = |child: &mut Child, end: &str| {
         let (mut said, mut byte) = (String::new(), [0]);
@@ -317,7 +323,10 @@ fn the_client_of_the_readme_is_cut_off_in_the_middle_of_an_answer_and_another_on
 fn the_client_of_the_readme_ends_however_a_turn_ends() {
     let scene = Scene::new();
     let code = ten_lines(&scene);
-    let start = |arguments: &[&str]| websockets().args(["-c", &code]).args(arguments).spawn().unwrap();
+    let home = scene.home();
+    let start = |arguments: &[&str]| {
+        websockets().env("UNFORGET_HOME", home).args(["-c", &code]).args(arguments).spawn().unwrap()
+    };
     let said = said_by(start(&["ada", "please", "fail"]));
     assert!(said.contains("as it was told"), "{said}");
     let said = said_by(start(&["no:such:thing:as:a:key", "hello"]));

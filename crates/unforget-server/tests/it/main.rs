@@ -19,6 +19,7 @@ mod lists;
 mod log;
 mod matrix;
 mod metrics;
+mod owner;
 mod page;
 mod puppet;
 mod saying;

@@ -60,7 +60,7 @@ fn the_page_is_for_everybody_who_comes_through_the_door() {
 
 #[test]
 fn the_page_is_shown_in_a_runtime_and_can_be_left_out() {
-    let scene = Scene::with(Setting { trust_runtime_headers: true, ..Setting::default() });
+    let scene = Scene::with(Setting { trust_runtime_headers: true, any_host: true, ..Setting::default() });
     assert_eq!(scene.send("GET", "/", None, &[("host", "whatever.example")]).status, 200);
     let scene = Scene::with(Setting { page: false, ..Setting::default() });
     assert_eq!(scene.ask("GET", "/", None).0, 404);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,8 @@ use unforget_server::agent::{Agent, Agents, ClaudeCode, Native};
 use unforget_server::app::App;
 use unforget_server::door::Door;
 use unforget_server::fleet;
-use unforget_server::identity::{Identity, Tokens, Ways};
+use unforget_server::identity::owner::TOKEN_FILE as OWNER_FILE;
+use unforget_server::identity::{Identity, Owner, Tokens, Ways};
 use unforget_server::serve::{Config, Server};
 
 use crate::puppet::Puppet;
@@ -38,6 +40,9 @@ use crate::schema;
 
 /// Longer than anything should take, and only waited for if something hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The owner of all scenes.
+const OWNER: &str = "uft_the-owner-of-all-scenes-xxxxxxxxxxxxxxxxxxx";
 
 pub(crate) struct Scene {
     pub(crate) puppet: Puppet,
@@ -57,11 +62,13 @@ pub(crate) struct Scene {
 #[derive(Clone)]
 pub(crate) struct Setting {
     pub(crate) limits: Limits,
-    /// Who has a token; if nobody has, everybody is the owner.
+    /// Who has a token; if nobody has, the server is for its owner, who is asking wherever a test does not say otherwise.
     pub(crate) actors: &'static [&'static str],
     /// Who may see the numbers.
     pub(crate) operators: &'static [&'static str],
     pub(crate) trust_runtime_headers: bool,
+    /// Whether it takes requests for any host, as a platform may send them.
+    pub(crate) any_host: bool,
     /// Tools that run unasked.
     pub(crate) allowed: &'static [&'static str],
     pub(crate) remote: Option<Arc<dyn Remote>>,
@@ -92,6 +99,7 @@ impl Default for Setting {
             actors: &[],
             operators: &[],
             trust_runtime_headers: false,
+            any_host: false,
             allowed: &[],
             remote: None,
             is_awaited: true,
@@ -148,6 +156,7 @@ impl Scene {
             app: None,
             setting,
         };
+        plant(scene.home());
         let tokens = scene.token_file();
         for actor in scene.setting.actors {
             let made = tokens.add(actor, None, None).unwrap();
@@ -155,6 +164,35 @@ impl Scene {
         }
         scene.start();
         scene
+    }
+
+    /// Whether the server is for its owner alone.
+    fn is_own(&self) -> bool {
+        self.setting.actors.is_empty() && !self.setting.trust_runtime_headers
+    }
+
+    /// What the owner's programs send: the token in the file that only the owner can read. Tests of several servers with one owner
+    /// share it, as `plant` has it.
+    pub(crate) fn owner_token(&self) -> String {
+        std::fs::read_to_string(self.home().join(OWNER_FILE)).unwrap().trim().to_owned()
+    }
+
+    /// The headers of a request: the owner's token with them, unless something else says who is asking or whom it is from.
+    fn with_owner<'a>(&self, headers: &[(&'a str, &'a str)], bearer: &'a mut String) -> Vec<(&'a str, &'a str)> {
+        let mut all = headers.to_vec();
+        let says_who = |name: &str| matches!(name, "authorization" | "cookie");
+        if self.is_own() && !headers.iter().any(|(name, _)| says_who(name)) {
+            *bearer = format!("Bearer {}", self.owner_token());
+            all.push(("authorization", bearer.as_str()));
+        }
+        all
+    }
+
+    /// The same for a request whose bytes a test writes itself: the lines of its head that say whom it is for and from.
+    pub(crate) fn head(&self) -> String {
+        let owner =
+            if self.is_own() { format!("Authorization: Bearer {}\r\n", self.owner_token()) } else { String::new() };
+        format!("Host: {}\r\n{owner}", self.address)
     }
 
     fn token_file(&self) -> Tokens {
@@ -193,7 +231,7 @@ impl Scene {
         let source: SharedSource = Arc::new(System);
         let (home, clock) = (self.home().to_path_buf(), source.clone());
         // As `unforget serve` has it: commands are for a server that one person uses.
-        let has_commands = self.setting.actors.is_empty() && !self.setting.trust_runtime_headers;
+        let has_commands = self.is_own();
         let native = Native {
             name: "main".to_owned(),
             model: Arc::new(self.puppet.clone()),
@@ -220,7 +258,9 @@ impl Scene {
             is_awaited: self.setting.is_awaited,
             lease: self.setting.lease,
         });
+        let url = format!("http://{}", self.address);
         let ways = Ways {
+            owner: self.is_own().then(|| Owner::open(&Os::new(self.home()), &url).unwrap()),
             tokens: (!self.setting.actors.is_empty()).then(|| self.token_file()),
             jwt: None,
             trust_runtime_headers: self.setting.trust_runtime_headers,
@@ -237,7 +277,7 @@ impl Scene {
             agents: Agents::new(agents).unwrap(),
             allowed: owned(self.setting.allowed),
             identity: Identity::new(ways, &self.setting.limits, source.clone()),
-            door: if self.setting.trust_runtime_headers { door.any_host() } else { door },
+            door: if self.setting.any_host { door.any_host() } else { door },
             operators: owned(self.setting.operators),
             limits: self.setting.limits,
             fleet,
@@ -248,13 +288,17 @@ impl Scene {
         })
         .unwrap();
         self.app = Some(server.app().clone());
+        let socket = self.is_own().then(|| {
+            let _entered = self.runtime.enter();
+            server.owner_socket().unwrap()
+        });
         let (stop, stopped) = oneshot::channel::<()>();
         self.stop = Some(stop);
         let serving = async move {
             let stopped = async move {
                 drop(stopped.await);
             };
-            server.run(listener, stopped).await.unwrap();
+            server.run(listener, socket, stopped).await.unwrap();
         };
         self.served = Some(self.runtime.spawn(serving));
     }
@@ -278,6 +322,12 @@ impl Scene {
 
     /// Connects with headers; the status if the server does not want to.
     pub(crate) fn dial(&self, path: &str, headers: &[(&str, &str)]) -> Result<Client<'_>, u16> {
+        let mut bearer = String::new();
+        self.dial_bare(path, &self.with_owner(headers, &mut bearer))
+    }
+
+    /// The same with these headers and no other.
+    pub(crate) fn dial_bare(&self, path: &str, headers: &[(&str, &str)]) -> Result<Client<'_>, u16> {
         let mut request = format!("ws://{}{path}", self.address).into_client_request().unwrap();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
@@ -303,6 +353,12 @@ impl Scene {
 
     /// Sends a request with headers.
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&str>, headers: &[(&str, &str)]) -> Answer {
+        let mut bearer = String::new();
+        self.send_bare(method, path, body, &self.with_owner(headers, &mut bearer))
+    }
+
+    /// The same with these headers and no other.
+    pub(crate) fn send_bare(&self, method: &str, path: &str, body: Option<&str>, headers: &[(&str, &str)]) -> Answer {
         let url = format!("http://{}{path}", self.address);
         self.runtime.block_on(async {
             let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
@@ -355,6 +411,15 @@ impl Drop for Scene {
             self.stop();
         }
     }
+}
+
+/// Puts the token of the owner of all scenes into a home: servers that share a remote have one owner.
+fn plant(home: &Path) {
+    let file = home.join(OWNER_FILE);
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    std::fs::set_permissions(file.parent().unwrap(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(&file, format!("{OWNER}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 fn lines(path: &Path) -> Vec<Value> {

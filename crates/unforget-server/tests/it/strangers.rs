@@ -86,9 +86,9 @@ fn s06_a_message_in_many_frames_is_refused_when_it_is_too_long() {
 #[test]
 fn s06_a_body_is_refused_by_its_length_and_by_its_bytes() {
     let scene = with(Limits { body: 50_000, ..long() });
-    let address = scene.address;
+    let own = scene.head();
     for path in ["/invocations", "/v1/sessions", "/v1/entries/append"] {
-        let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n");
+        let head = format!("POST {path} HTTP/1.1\r\n{own}Content-Type: application/json\r\n");
         let mut stream = raw(&scene);
         stream.write_all(format!("{head}Content-Length: 104857600\r\n\r\n").as_bytes()).unwrap();
         let answer = head_of(&mut stream);
@@ -123,10 +123,10 @@ fn s07_who_says_nothing_or_half_is_dropped() {
     rest_of(&mut silent);
     rest_of(&mut half);
     let scene = with(Limits { body_time: SOON, ..long() });
-    let address = scene.address;
+    let own = scene.head();
     for path in ["/invocations", "/v1/sessions"] {
         let mut body = raw(&scene);
-        let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n");
+        let head = format!("POST {path} HTTP/1.1\r\n{own}Content-Type: application/json\r\n");
         body.write_all(format!("{head}Content-Length: 100\r\n\r\n{{").as_bytes()).unwrap();
         let answer = head_of(&mut body);
         assert!(answer.starts_with("HTTP/1.1 408"), "{path}: {answer}");

@@ -18,9 +18,9 @@ pub(crate) fn raw(scene: &Scene) -> TcpStream {
 /// A connection that became a WebSocket.
 pub(crate) fn upgraded(scene: &Scene) -> TcpStream {
     let mut stream = raw(scene);
-    let address = scene.address;
+    let own = scene.head();
     let head = format!(
-        "GET /ws HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        "GET /ws HTTP/1.1\r\n{own}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();

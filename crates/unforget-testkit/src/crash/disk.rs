@@ -185,7 +185,8 @@ impl Disk {
             Node::Directory(directory) => (FileKind::Directory, directory.modified_ns),
         };
         let (identity, links, len, mode) = ((DEVICE, number), inode.links, inode.len(), inode.mode);
-        Ok(Stat { identity, links, len, modified_ns, mode, kind })
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(Stat { identity, links, len, modified_ns, mode, uid, kind })
     }
 
     pub(super) fn set_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {

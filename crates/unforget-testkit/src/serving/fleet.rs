@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::{Client, Heard, Result, Server, Transcript};
+use super::{Client, Heard, Result, Server, Transcript, plant_owner_token};
 use crate::generate::Dice;
 
 /// How long a client waits for a word before it tries elsewhere.
@@ -161,6 +161,7 @@ pub fn run(options: &Options) -> Result<Report> {
         (0..options.servers).map(|number| options.folder.join(format!("home-{number}"))).collect();
     let mut servers: Vec<Server> = Vec::new();
     for home in &homes {
+        plant_owner_token(home)?;
         servers.push(Server::start(&mut command(options, home))?);
     }
     let places: Places = Arc::new(Mutex::new(servers.iter().map(|server| Some(server.url.clone())).collect()));

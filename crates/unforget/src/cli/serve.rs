@@ -11,19 +11,26 @@ use crate::config::flags::Flags;
 /// `unforget serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen; beyond this machine only with tokens, an issuer or the runtime's headers
+    /// Where to listen; beyond this machine only with tokens, an issuer or the runtime's headers. Without any of these the server is for
+    /// its owner alone: a link for the browser, a token in a file and a socket, all of them out of other users' reach
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", env = "UNFORGET_LISTEN")]
     pub(crate) listen: SocketAddr,
     /// Print how the server stands (who gets in, from where, which bounds) and end; 1 if it would not start
     #[arg(long)]
     pub(crate) check: bool,
+    /// Open the page in the browser, logged in
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Print a link that logs a browser in to the server that runs on this home, and end; it works once, for 15 minutes
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) link: bool,
     /// The agents that answer, the usual one first: `claude` is Claude Code, any other name the built-in one
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) agents: Vec<String>,
     /// Tokens that were given out with `unforget token add` [default: the file beside the configuration, if there is one]
     #[arg(long, value_name = "FILE", conflicts_with = "no_tokens")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Do without tokens, whatever was given out
+    /// Serve the owner alone, whatever tokens were given out
     #[arg(long)]
     pub(crate) no_tokens: bool,
     /// Take tokens that this issuer signed, as OpenID Connect has it
@@ -41,8 +48,9 @@ pub(crate) struct Serve {
     /// Believe the headers of AgentCore Runtime that name the user; only where nobody else can send them
     #[arg(long)]
     pub(crate) trust_runtime_headers: bool,
-    /// A name that the server is reached by, besides this machine's own; may be given several times
-    #[arg(long, value_name = "HOST")]
+    /// A name that the server is reached by, besides this machine's own; may be given several times. `*` is any name, for
+    /// a platform that sends names which you cannot know, as AgentCore Runtime may; it needs `--trust-runtime-headers`
+    #[arg(long, value_name = "HOST", env = "UNFORGET_ALLOW_HOST", value_delimiter = ',')]
     pub(crate) allow_host: Vec<String>,
     /// A page that may use the server, as `https://host`; may be given several times
     #[arg(long, value_name = "ORIGIN")]

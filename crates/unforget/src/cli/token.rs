@@ -13,7 +13,8 @@ pub(crate) enum TokenCommand {
     /// Make a token and print it, this once
     ///
     /// Whoever sends it to the server (`Authorization: Bearer TOKEN`) is ACTOR, and has ACTOR's sessions and no others. Only its digest is
-    /// kept, so nobody can print it again; lose it, and make another one. A server that runs takes it at once. Into a file that only you
+    /// kept, so nobody can print it again; lose it, and make another one. A server that runs with tokens takes it at once; one that runs
+    /// for its owner alone takes tokens when it is started again. Into a file that only you
     /// can read, for a program:
     ///
     ///   (umask 077; unforget token add ada --label laptop --expires 90d > token)

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use unforget_agent::tools::{Toolbox, Workspace, standard};
@@ -20,7 +20,7 @@ use unforget_server::door::Door;
 use unforget_server::fleet;
 use unforget_server::identity::jwt::{Jwt, KeysFrom, Terms};
 use unforget_server::identity::tokens::Tokens;
-use unforget_server::identity::{Identity, Ways};
+use unforget_server::identity::{Identity, Owner, Ways};
 use unforget_server::posture::{Facts, Posture};
 use unforget_server::serve::{Config as Serving, Server};
 
@@ -31,14 +31,21 @@ use crate::commands::{Context, split_path};
 use crate::config::{self, Ack, Config, Origin};
 use crate::failure::{Failure, Outcome, Result};
 
+mod owner_door;
+
 /// The tool that runs commands.
 const COMMANDS: &str = "bash";
 /// The agent that is Claude Code.
 const CLAUDE: &str = unforget_core::layout::CLAUDE_AGENT;
+/// What `--allow-host` says for every name.
+const ANY_HOST: &str = "*";
 /// Threads that turns run on, for each core: they wait for the disk most of the time.
 const THREADS_PER_CORE: usize = 4;
 
 pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
+    if args.link {
+        return owner_door::print_link(context, args.open);
+    }
     let config = config::load(&args.flags)?;
     chat::keep_to_ourselves()?;
     for note in &config.notes {
@@ -51,7 +58,6 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
     }));
     let limits = limits(&args.limit)?;
     let source: SharedSource = Arc::new(System);
-    let identity = Identity::new(ways(args, &config, &source)?, &limits, source.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("server").enable_all().build()?;
     let listener = match args.check {
         true => None,
@@ -61,14 +67,23 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
         Some(listener) => listener.local_addr()?,
         None => args.listen,
     };
+    let medium = Os::new(context.home.clone());
+    medium.create_dir(Path::new(""))?;
+    let mut ways = ways(args, &config, &source)?;
+    if ways.tokens.is_none() && ways.jwt.is_none() && !ways.trust_runtime_headers {
+        let url = format!("http://{address}");
+        ways.owner = Some(match args.check {
+            true => Owner::unsaved(&medium, &url)?,
+            false => Owner::open(&medium, &url)?,
+        });
+    }
+    let identity = Identity::new(ways, &limits, source.clone());
     let advertised = args.advertise.clone().unwrap_or_else(|| format!("http://{}", reachable(address)));
     let place = match args.no_remote {
         true => None,
         false => Place::find(context, &args.there, &config)?,
     };
     let door = door(args, address, place.as_ref().map(|_| advertised.as_str()))?;
-    let medium = Os::new(context.home.clone());
-    medium.create_dir(Path::new(""))?;
     let shown = place.as_ref().map(|place| place.address.to_string());
     let remote = shown.as_deref();
     let facts = Facts { address, identity: &identity, door: &door, limits: &limits, home: &medium, remote };
@@ -97,7 +112,8 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
     {
         context.tell(&format!("note: the issuer's keys cannot be had yet: {error}"))?;
     }
-    let is_shared = identity.is_needed();
+    let is_shared = identity.is_shared();
+    let token_file = identity.ways().owner.as_ref().map(|owner| owner.place().to_path_buf());
     let agents = agents(context, args, &config, &source, is_shared)?;
     let names = agents.names().join(", ");
     if let Some(place) = &place {
@@ -138,21 +154,29 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
         other => Failure::new(other.to_string()),
     })?;
     let Some(listener) = listener else { return Ok(Outcome::Done) };
-    match context.json {
-        true => {
-            let mut out = std::io::stdout().lock();
-            writeln!(out, "{{\"listening\":\"http://{address}\"}}")?;
-            out.flush()?;
-        }
-        false => {
-            let who = if is_shared { "whoever has a token" } else { "whoever is on this machine" };
-            context.tell(&format!("serving http://{address} for {who}; agents: {names}; Ctrl-C stops"))?;
-        }
+    let owner_socket = match &token_file {
+        Some(_) => owner_door::listen(context, &runtime, &server)?,
+        None => None,
+    };
+    let link = match args.no_page {
+        true => None,
+        false => server.app().identity.new_link().transpose()?,
+    };
+    let started = owner_door::Started {
+        address,
+        token_file: token_file.as_deref(),
+        owner_socket: owner_socket.as_ref(),
+        link: link.as_ref(),
+    };
+    started.tell(context, &names)?;
+    if let Some(link) = link.as_ref().filter(|_| args.open) {
+        owner_door::open_browser(context, link.url.expose_secret())?;
     }
     runtime.block_on(async {
         let stop = stopped()?;
-        server.run(listener, stop).await
+        server.run(listener, owner_socket, stop).await
     })?;
+    owner_door::forget_browser(context);
     runtime.shutdown_background();
     #[cfg(feature = "otel")]
     crate::traces::end();
@@ -238,7 +262,7 @@ fn ways(args: &cli::Serve, config: &Config, source: &SharedSource) -> Result<Way
             Some(Jwt::new(terms, keys_from(args.jwks.as_deref()), source.clone())?)
         }
     };
-    Ok(Ways { tokens, jwt, trust_runtime_headers: args.trust_runtime_headers })
+    Ok(Ways { owner: None, tokens, jwt, trust_runtime_headers: args.trust_runtime_headers })
 }
 
 fn keys_from(given: Option<&str>) -> KeysFrom {
@@ -255,7 +279,10 @@ fn keys_from(given: Option<&str>) -> KeysFrom {
 fn door(args: &cli::Serve, address: SocketAddr, advertised: Option<&str>) -> Result<Door> {
     let mut door = Door::new(address);
     for host in &args.allow_host {
-        door = door.allow_host(host)?;
+        door = match host.as_str() {
+            ANY_HOST => door.any_host(),
+            host => door.allow_host(host)?,
+        };
     }
     // Other servers come by the name that this one told them.
     if let Some((_, rest)) = advertised.and_then(|url| url.split_once("://")) {
@@ -264,7 +291,7 @@ fn door(args: &cli::Serve, address: SocketAddr, advertised: Option<&str>) -> Res
     for origin in &args.allow_origin {
         door = door.allow_origin(origin)?;
     }
-    Ok(if args.trust_runtime_headers { door.any_host() } else { door })
+    Ok(door)
 }
 
 fn agents(

@@ -4,4 +4,6 @@
 
 mod client;
 mod model;
+#[cfg(target_os = "linux")]
+mod owner;
 mod remote;

@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use unforget_testkit::serving::owner_token;
+
 use crate::elsewhere::Place;
 use crate::scene::Scene;
 use crate::serve::serve;
@@ -93,7 +95,9 @@ impl Where {
             arguments.extend(["--remote", place.url.as_str()]);
         }
         let server = serve(&scene, &arguments);
+        let token = owner_token(&server.url).unwrap();
         command.env("UNFORGET_TEST_URL", &server.url);
+        command.env("UNFORGET_TEST_TOKEN", &token).env("UNFORGET_TEST_TOKENS", &token);
         passes(command);
     }
 }

@@ -9,6 +9,7 @@ mod kill;
 mod load;
 #[cfg(target_os = "linux")]
 mod memory;
+pub(crate) mod owner;
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::scene::Scene;
 
 /// Longer than anything should take, and only waited for if something hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-const SERVE: [&str; 4] = ["serve", "--json", "--listen", "127.0.0.1:0"];
+pub(crate) const SERVE: [&str; 4] = ["serve", "--json", "--listen", "127.0.0.1:0"];
 
 /// Starts a server on a scene's home, with more arguments.
 pub(crate) fn serve(scene: &Scene, more: &[&str]) -> Server {

@@ -73,8 +73,11 @@ fn a_callers_trace_goes_on_through_the_request_and_its_turn_without_a_word_of_it
     let listening: serde_json::Value = serde_json::from_str(&line).unwrap();
     let address = listening["listening"].as_str().unwrap().trim_start_matches("http://").to_owned();
     let trace = "0af7651916cd43dd8448eb211c80319c";
+    let token = std::fs::read_to_string(listening["token_file"].as_str().unwrap()).unwrap();
     let head = format!(
-        "POST /invocations HTTP/1.1\r\ncontent-type: application/json\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01"
+        "POST /invocations HTTP/1.1\r\ncontent-type: application/json\r\nauthorization: Bearer {}\r\n\
+         traceparent: 00-{trace}-b7ad6b7169203331-01",
+        token.trim()
     );
     let answer = request(&address, &head, r#"{"prompt":"my name is Rumpelstiltskin"}"#);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

@@ -110,7 +110,7 @@ async fn the_server_tells_what_it_is() {
     let agents = server.get("/agents").await.is(200);
     assert_eq!(agents, json!({ "agents": [{ "name": "main", "kind": "built-in" }], "default": "main" }));
     let me = server.get("/me").await.is(200);
-    assert_eq!((&me["actor"], &me["needs_token"], &me["protocol"]), (&json!("ada"), &json!(false), &json!(1)));
+    assert_eq!((&me["actor"], &me["needs_token"], &me["protocol"]), (&json!("ada"), &json!(true), &json!(1)));
     assert_eq!((&me["agents"], &me["default"]), (&agents["agents"], &agents["default"]));
     assert_eq!(me["version"], health["version"]);
     assert_eq!(server.get("/openapi.json").await.is(200)["openapi"], "3.1.0");

@@ -6,7 +6,7 @@ use serde_json::Value;
 use unforget_testkit::api::{FakeApi, Reply};
 use unforget_testkit::servers::postgres::shared;
 use unforget_testkit::serving::fleet::{self, Options};
-use unforget_testkit::serving::{Heard, Server, Transcript, until};
+use unforget_testkit::serving::{Heard, Server, Transcript, plant_owner_token, until};
 
 use super::{PATIENCE, Person, serve, session, told, transcript};
 use crate::scene::Scene;
@@ -30,6 +30,9 @@ impl Fleet {
         while machines.len() < count {
             let scene = Scene::offline().with("ANTHROPIC_BASE_URL", &api);
             machines.push(scene.with("ANTHROPIC_API_KEY", crate::scene::SECRET));
+        }
+        for machine in &machines {
+            plant_owner_token(&machine.home.path("home")).unwrap();
         }
         Self { machines, remote: shared().url(schema) }
     }
