@@ -1,6 +1,6 @@
 //! What every handler can reach, and what is known of whoever asks.
 //!
-//! Three kinds of ids meet here and have three types: a session's ([`unforget_core::SessionId`]), the one that AgentCore Runtime gives a connection
+//! Three kinds of ids meet here and have three types: a session's ([`SessionId`](unforget_core::stamp::SessionId)), the one that AgentCore Runtime gives a connection
 //! ([`RuntimeSessionId`]), and a Claude session's, which stays within its agent.
 
 use std::collections::HashMap;
@@ -20,6 +20,7 @@ use crate::hub::{Admission, Hub, Watching};
 use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::live::After;
+use crate::peers::{Passage, Peers};
 use crate::realm::Realm;
 use crate::socket::{Wanted, runtime_key};
 
@@ -27,13 +28,6 @@ use crate::socket::{Wanted, runtime_key};
 pub const RUNTIME_SESSION: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-session-id");
 /// The header that AgentCore Runtime names a request with.
 pub const RUNTIME_REQUEST: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-request-id");
-/// The header that AgentCore Runtime names a user with.
-pub const RUNTIME_USER: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-user-id");
-/// Says that another server sent this.
-pub const FORWARDED: HeaderName = HeaderName::from_static("x-unforget-forwarded");
-/// What is shown to another server that serves a session: what says who is asking.
-pub const PASSED_ON: [HeaderName; 4] =
-    [axum::http::header::AUTHORIZATION, RUNTIME_SESSION, RUNTIME_REQUEST, RUNTIME_USER];
 
 /// The channel of sessions that begin without a key.
 const CHANNEL: &str = "api";
@@ -53,8 +47,6 @@ pub struct App {
     pub operators: Vec<String>,
     /// How many WebSockets each actor has.
     pub sockets: Arc<Counts>,
-    /// What asks other servers.
-    pub client: reqwest::Client,
     /// What tokens cost.
     pub prices: Arc<Prices>,
     /// Whether the page is shown.
@@ -74,8 +66,8 @@ pub struct Caller {
     pub runtime_session: Option<RuntimeSessionId>,
     /// The token of a WebSocket's first message.
     pub token: Option<SecretString>,
-    /// Whether another server sent it here.
-    pub is_forwarded: bool,
+    /// The proof of the server that forwarded it, if one did.
+    pub(crate) passage: Option<Arc<Passage>>,
     /// What it showed.
     pub headers: Arc<HeaderMap>,
 }
@@ -101,6 +93,11 @@ impl App {
     /// The bounds.
     pub fn limits(&self) -> &Limits {
         &self.hub.shared().limits
+    }
+
+    /// The other servers of the cluster, if this one has its key.
+    pub(crate) fn peers(&self) -> Option<&Arc<Peers>> {
+        self.hub.shared().fleet.as_ref()?.peers()
     }
 
     /// Watches the session that is asked for; a new one if none is. Nothing is begun before every bound was asked.

@@ -1,8 +1,8 @@
 //! Several servers that share a remote: which of them serves a session, and what the others know of it.
 //!
 //! There is no consensus of our own. Whoever takes up a session takes its [`lease`] at the remote, which decides by compare-and-append between two who try, and
-//! fetches what others wrote. Everything that concerns the session happens at its holder; the others lead their clients there. A lease ends by
-//! itself, so that the sessions of a server that died move on.
+//! fetches what others wrote. Everything that concerns the session happens at its holder; the others lead their clients there, if the holder signed the
+//! lease with the key of the cluster ([`peers`](crate::peers)). A lease ends by itself, so that the sessions of a server that died move on.
 //!
 //! A lease is a matter of clocks, and a server that slept may believe that it holds one. What keeps such a zombie out is the transcript: whoever takes over from
 //! somebody who did not give the lease back appends a record first (`served`), and from then on the remote refuses what the zombie appends behind lines that are no
@@ -24,6 +24,7 @@ use unforget_remote::{Error, Remote, Stream};
 use crate::actor::ActorId;
 use crate::entries;
 use crate::error::{Code, Problem, Result};
+use crate::peers::{ClusterKey, Peers};
 use crate::realm::{Name, Realm};
 
 mod hold;
@@ -51,6 +52,8 @@ pub struct Fleet {
     source: SharedSource,
     is_awaited: bool,
     lease: Duration,
+    /// The servers that requests are forwarded to.
+    peers: Option<Arc<Peers>>,
     /// When the sessions of an actor were looked for last.
     refreshed: Mutex<HashMap<ActorId, Instant>>,
     fetching: Fetching,
@@ -74,6 +77,8 @@ pub struct Settings {
     pub is_awaited: bool,
     /// How long a lease holds without a sign of life.
     pub lease: Duration,
+    /// The secret of the cluster; without it no other server is asked.
+    pub cluster_key: Option<ClusterKey>,
 }
 
 impl Settings {
@@ -98,28 +103,31 @@ impl fmt::Debug for Fleet {
 /// Whether this server serves a session.
 pub(crate) enum Taken {
     Held(Arc<Hold>),
-    Elsewhere(String),
+    Elsewhere(Elsewhere),
 }
 
-/// Who has a session: a server says where it is reached, a program only what it is called.
-fn elsewhere(holder: &str) -> Result<Taken> {
-    let address = holder.split('#').next().unwrap_or_default();
-    match address.contains("://") {
-        true => Ok(Taken::Elsewhere(address.to_owned())),
-        false => {
-            Err(Problem::new(Code::Busy, format!("`{address}` is writing this session; try again when it has ended")))
-        }
-    }
+/// The server of this cluster that serves a session, by a lease that it signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Where it is reached.
+    pub(crate) address: String,
+    /// The session.
+    pub(crate) session: SessionId,
 }
 
 impl Fleet {
     /// A server among others.
-    pub fn new(settings: Settings) -> Self {
-        let Settings { remote, tenant, known_as, address, home, source, is_awaited, lease } = settings;
+    ///
+    /// # Errors
+    ///
+    /// The HTTP client for the other servers cannot be made.
+    pub fn new(settings: Settings) -> reqwest::Result<Self> {
+        let Settings { remote, tenant, known_as, address, home, source, is_awaited, lease, cluster_key } = settings;
+        let peers = cluster_key.map(|key| Peers::new(key, &address, source.clone())).transpose()?.map(Arc::new);
         let run = uuid::Uuid::now_v7().to_string();
         let refreshed = Mutex::default();
         let fetching = Arc::new(std::array::from_fn(|_| tokio::sync::Mutex::new(())));
-        Self { remote, tenant, known_as, address, run, home, source, is_awaited, lease, refreshed, fetching }
+        Ok(Self { remote, tenant, known_as, address, run, home, source, is_awaited, lease, peers, refreshed, fetching })
     }
 
     /// Whether a turn counts as saved only when the remote has it.
@@ -127,9 +135,40 @@ impl Fleet {
         self.is_awaited
     }
 
-    /// Who this is, in a lease: where it is, of which home, and which run of it.
-    fn holder(&self) -> String {
-        format!("{}#{}#{}", self.address, self.home, self.run)
+    /// The servers that requests are forwarded to, if this one has the key of a cluster.
+    pub(crate) fn peers(&self) -> Option<&Arc<Peers>> {
+        self.peers.as_ref()
+    }
+
+    /// What this server calls itself in the lease of a stream: its address, its home, this run of it, and with a key a signature of these.
+    fn holder(&self, stream: &Stream) -> String {
+        let plain = format!("{}#{}#{}", self.address, self.home, self.run);
+        match &self.peers {
+            Some(peers) => format!("{plain}#{}", peers.sign_holder(&stream.to_string(), &plain)),
+            None => plain,
+        }
+    }
+
+    /// Which server to ask for a session that another holder has. Only a server that signed its address is asked; a program is never.
+    fn elsewhere(&self, name: &Name, stream: &Stream, holder: &str) -> Result<Taken> {
+        let address = holder.split('#').next().unwrap_or_default();
+        if !address.contains("://") {
+            let message = format!("`{address}` is writing this session; try again when it has ended");
+            return Err(Problem::new(Code::Busy, message));
+        }
+        let is_peer = self.peers.as_ref().is_some_and(|peers| {
+            let signed = holder.rsplit_once('#');
+            signed.is_some_and(|(plain, signature)| peers.is_signed(&stream.to_string(), plain, signature))
+        });
+        if is_peer {
+            return Ok(Taken::Elsewhere(Elsewhere { address: address.to_owned(), session: name.id.clone() }));
+        }
+        tracing::warn!(holder, session = %name.id, "the holder of a lease is no server of this cluster; nothing is sent to it");
+        let why = match &self.peers {
+            Some(_) => "a server that is not of this cluster, or has another `--cluster-key`, serves this session",
+            None => "another server serves this session, and this one has no `--cluster-key` to know it by",
+        };
+        Err(Problem::new(Code::Busy, format!("{why}; try again when that server has let it go")))
     }
 
     /// Whether a holder is an earlier run of this very server, which is no more: its home is locked by this one.
@@ -176,20 +215,21 @@ impl Fleet {
     /// Takes up a session: the right to write it, and what others wrote.
     pub(crate) async fn take(&self, realm: &Arc<Realm>, name: &Name) -> Result<Taken> {
         let parcel = self.parcel(realm, name)?;
+        let holder = self.holder(&parcel.stream);
         let before = lease::look(self.remote.as_ref(), &parcel.stream).await?;
         let mut now_ms = self.source.now_ms();
         if let Some(claim) = before.as_ref().filter(|claim| claim.until_ms > now_ms)
-            && claim.holder != self.holder()
+            && claim.holder != holder
         {
             if !self.is_own(&claim.holder) {
-                return elsewhere(&claim.holder);
+                return self.elsewhere(name, &parcel.stream, &claim.holder);
             }
             now_ms = claim.until_ms.saturating_add(1);
         }
-        let acquired = lease::acquire(self.remote.as_ref(), &parcel.stream, &self.holder(), now_ms, self.lease).await?;
+        let acquired = lease::acquire(self.remote.as_ref(), &parcel.stream, &holder, now_ms, self.lease).await?;
         let held = match acquired {
             Acquired::Held(held) => held,
-            Acquired::Taken { holder, .. } => return elsewhere(&holder),
+            Acquired::Taken { holder, .. } => return self.elsewhere(name, &parcel.stream, &holder),
         };
         // Also from this very server, if it could not do all that there was to do: the record that keeps a zombie out does no harm twice.
         let was_left = before.is_some_and(|claim| claim.until_ms > 0);

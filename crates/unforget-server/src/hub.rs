@@ -19,7 +19,7 @@ use crate::actor::ActorId;
 use crate::agent::Agents;
 use crate::entries::Entries;
 use crate::error::{Code, Problem, Result};
-use crate::fleet::Taken;
+use crate::fleet::{Elsewhere, Taken};
 use crate::forward;
 use crate::ledger::Accepted;
 use crate::live::{self, After, Live, Recovered, Viewer};
@@ -40,8 +40,8 @@ const LETTING_GO: std::time::Duration = std::time::Duration::from_secs(5);
 pub enum Found {
     /// Here.
     Here(Arc<Live>),
-    /// By another server, at this address.
-    There(String),
+    /// By another server of the cluster.
+    There(Elsewhere),
 }
 
 impl Found {
@@ -49,7 +49,7 @@ impl Found {
     pub fn here(self) -> Result<Arc<Live>> {
         match self {
             Found::Here(live) => Ok(live),
-            Found::There(address) => Err(forward::to(&address)),
+            Found::There(elsewhere) => Err(forward::to(elsewhere)),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Hub {
             let live = match loading.await {
                 Ok(Ok(live)) => live,
                 Ok(Err(Loading::Problem(problem))) => return Err(problem),
-                Ok(Err(Loading::Elsewhere(address))) => return Ok(Found::There(address)),
+                Ok(Err(Loading::Elsewhere(elsewhere))) => return Ok(Found::There(elsewhere)),
                 Err(error) => {
                     self.forget(realm, id, &slot);
                     return Err(Problem::internal("loading a session", &error));
@@ -263,7 +263,7 @@ impl Hub {
                     hold.guard(&live, &self.turns);
                     live.hold(hold);
                 }
-                Taken::Elsewhere(address) => return Err(Loading::Elsewhere(address)),
+                Taken::Elsewhere(elsewhere) => return Err(Loading::Elsewhere(elsewhere)),
             }
         }
         let loading = live.clone();
@@ -323,7 +323,7 @@ impl Hub {
         for _ in 0..ATTEMPTS {
             let live = match self.find_reserved(realm, id, reserved).await? {
                 Found::Here(live) => live,
-                Found::There(address) => return Ok(Watching::There(address)),
+                Found::There(elsewhere) => return Ok(Watching::There(elsewhere)),
             };
             let joining = live.clone();
             match self.blocking(realm, move |_| joining.attach(after)).await {
@@ -618,7 +618,7 @@ impl Drop for Reservation {
 #[derive(Debug)]
 enum Loading {
     Problem(Problem),
-    Elsewhere(String),
+    Elsewhere(Elsewhere),
 }
 
 impl From<Problem> for Loading {
@@ -631,6 +631,6 @@ impl From<Problem> for Loading {
 pub enum Watching {
     /// Here: what is told first, and the rest.
     Here(Value, Box<Viewer>),
-    /// Elsewhere, at this address.
-    There(String),
+    /// By another server of the cluster.
+    There(Elsewhere),
 }

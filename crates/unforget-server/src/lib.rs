@@ -31,6 +31,7 @@ pub mod limits;
 pub mod live;
 pub mod metrics;
 mod page;
+pub mod peers;
 pub mod posture;
 mod quotas;
 pub mod realm;

@@ -17,6 +17,7 @@ use crate::door::Door;
 use crate::identity::Identity;
 use crate::identity::owner::{self, Owner, Trust};
 use crate::limits::Limits;
+use crate::peers;
 use crate::serve::owner_socket::{self, SOCKET_FILE};
 
 /// How many files of the home are looked at.
@@ -80,6 +81,8 @@ pub struct Facts<'a> {
     pub home: &'a dyn Medium,
     /// The remote, without its password.
     pub remote: Option<&'a str>,
+    /// Where the other servers of the cluster reach this one, if it has the cluster's key.
+    pub cluster: Option<&'a str>,
 }
 
 /// How a server stands.
@@ -98,6 +101,7 @@ impl Posture {
         posture.look_at_door(facts);
         posture.look_at_home(facts.home);
         posture.look_at_remote(facts);
+        posture.look_at_cluster(facts);
         posture.look_at_limits(facts.limits);
         posture
     }
@@ -353,6 +357,26 @@ impl Posture {
         }
     }
 
+    /// Whether other servers forward requests to this one, and whether anybody reads them on their way.
+    fn look_at_cluster(&mut self, facts: &Facts<'_>) {
+        let Some(address) = facts.cluster else {
+            if facts.remote.is_some() {
+                self.ok("knows no other server: it refuses a session that another one serves (`--cluster-key FILE` forwards)");
+            }
+            return;
+        };
+        let reached = format!("other servers of the cluster reach it at {address}");
+        match peers::is_private(address) {
+            true => self.ok(reached),
+            false => self.add(
+                Level::Danger,
+                format!("{reached}, without TLS"),
+                "prompts and answers that servers forward could be read and changed on the network between them",
+                "put a reverse proxy with a certificate before it and name that one: `--advertise https://NAME`",
+            ),
+        }
+    }
+
     fn look_at_limits(&mut self, limits: &Limits) {
         let bounds: Vec<String> = limits.list().iter().map(|(name, value)| format!("{name}={value}")).collect();
         self.ok(format!("has bounds (`--limit NAME=VALUE`; times in seconds): {}", bounds.join(" ")));
@@ -460,6 +484,7 @@ mod tests {
             limits: &limits,
             home: &home,
             remote: Some("file:///backup"),
+            cluster: None,
         })
     }
 
@@ -558,6 +583,7 @@ mod tests {
                 limits: &limits,
                 home: &medium,
                 remote: None,
+                cluster: None,
             })
         };
         assert!(has(&look(own(home.path())), Level::Danger, "any host"));

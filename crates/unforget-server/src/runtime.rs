@@ -120,7 +120,7 @@ async fn answer(
     let watching = app.attach(realm, &spoken.wanted, runtime, After::End, Purpose::Prompt(&mut admission)).await?;
     let (attached, viewer) = match watching {
         Watching::Here(attached, viewer) => (attached, viewer),
-        Watching::There(address) => return Err(crate::forward::to(&address)),
+        Watching::There(elsewhere) => return Err(crate::forward::to(elsewhere)),
     };
     let live = viewer.live().clone();
     let taken = live.prompt(client_id.clone(), spoken.text, false, admission).await?;

@@ -31,7 +31,7 @@ use unforget_core::stamp::SharedSource;
 use crate::activity::Activity;
 use crate::actor::ActorId;
 use crate::agent::Agents;
-use crate::app::{App, Caller, Counts, FORWARDED, RUNTIME_SESSION, RuntimeSessionId};
+use crate::app::{App, Caller, Counts, RUNTIME_SESSION, RuntimeSessionId};
 use crate::budget::Sender;
 use crate::door::{self, Door};
 use crate::entries::Entries;
@@ -43,7 +43,7 @@ use crate::intake::{self, Terms};
 use crate::ledger::{Accepted, Ledger};
 use crate::limits::Limits;
 use crate::realm::Realms;
-use crate::{forward, page, rest, runtime, socket, trace};
+use crate::{forward, page, peers, rest, runtime, socket, trace};
 
 pub mod owner_socket;
 mod stream;
@@ -123,21 +123,15 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| system(&error))?;
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(Duration::from_secs(5))
-            .build();
-        let client = client.map_err(|error| system(&error))?;
         let activity = Arc::new(Activity::new(source.clone()));
         let entries =
             Arc::new(fleet.as_ref().map_or_else(Entries::default, |fleet| Entries::with_remote(fleet.entries())));
-        let fleet = fleet.map(|settings| Arc::new(Fleet::new(settings)));
+        let fleet = fleet.map(Fleet::new).transpose().map_err(|error| system(&error))?.map(Arc::new);
         let shared = Arc::new(Shared::new(limits, ledger, allowed, activity, fleet));
         let hub = Hub::new(shared, Realms::new(home, source), agents, turns.handle().clone());
         let sockets = Arc::new(Counts::default());
         let (hub, prices) = (Arc::new(hub), Arc::new(prices));
-        let app = App { hub, entries, identity, door, operators, sockets, client, prices, page };
+        let app = App { hub, entries, identity, door, operators, sockets, prices, page };
         Ok(Self { app: Arc::new(app), turns, waiting })
     }
 
@@ -153,6 +147,7 @@ impl Server {
             .route("/invocations", post(runtime::invoke))
             .route("/ws", get(socket::upgrade))
             .route("/metrics", get(metrics))
+            .route(peers::ROUTE, get(forward::prove))
             .merge(rest::routes())
             .merge(if app.page { page::routes() } else { Router::new() })
             .fallback(rest::unknown)
@@ -435,7 +430,10 @@ fn told(app: &App, method: &Method, route: &str, response: Response) -> Response
 
 /// Places that say nothing about anybody, and those where somebody says who they are.
 fn is_public(route: &str) -> bool {
-    matches!(route, door::PAGE | "/ping" | "/v1/health" | "/v1/openapi.json" | "/v1/login" | "/v1/logout")
+    matches!(
+        route,
+        door::PAGE | "/ping" | peers::ROUTE | "/v1/health" | "/v1/openapi.json" | "/v1/login" | "/v1/logout"
+    )
 }
 
 async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<(), Problem> {
@@ -444,28 +442,32 @@ async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<
         return Ok(());
     }
     let headers: &HeaderMap = request.headers();
+    let passage = forward::passage(app, request)?;
     let by_socket = Peer::is_owner(request.extensions());
-    let actor = match by_socket {
-        true => Some(ActorId::owner()),
-        false => app.identity.of_headers(headers, peer).await?,
+    let actor = match (&passage, by_socket) {
+        (Some((_, actor)), _) => Some(actor.clone()),
+        (None, true) => Some(ActorId::owner()),
+        (None, false) => app.identity.of_headers(headers, peer).await?,
     };
     if actor.is_none() && route != "/ws" {
         return Err(Problem::new(Code::Unauthenticated, "say who you are: `Authorization: Bearer TOKEN`"));
     }
-    let runtime_session = match headers.get(RUNTIME_SESSION) {
-        None => None,
-        Some(value) => {
-            let id = value.to_str().ok().and_then(RuntimeSessionId::parse);
-            Some(id.ok_or_else(|| Problem::invalid("the runtime's session id is none"))?)
-        }
+    let passage = passage.map(|(passage, _)| passage);
+    let named = match &passage {
+        Some(passage) => passage.runtime_session.as_deref().map(Some),
+        None => headers.get(RUNTIME_SESSION).map(|value| value.to_str().ok()),
     };
-    let is_forwarded = headers.contains_key(FORWARDED);
+    let runtime_session = named.map(|text| {
+        let id = text.and_then(RuntimeSessionId::parse);
+        id.ok_or_else(|| Problem::invalid("the runtime's session id is none"))
+    });
+    let runtime_session = runtime_session.transpose()?;
     let kept = Arc::new(headers.clone());
     if let Some(actor) = &actor {
         let realm = app.hub.realm(actor);
         request.extensions_mut().insert(realm);
     }
-    let caller = Caller { actor, peer, by_socket, runtime_session, token: None, is_forwarded, headers: kept };
+    let caller = Caller { actor, peer, by_socket, runtime_session, token: None, passage, headers: kept };
     request.extensions_mut().insert(caller);
     Ok(())
 }

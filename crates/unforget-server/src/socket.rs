@@ -17,6 +17,7 @@ use crate::agent::ClientId;
 use crate::app::{App, Caller, Purpose, Unused};
 use crate::budget::Sender;
 use crate::error::{Code, Problem, Result};
+use crate::fleet::Elsewhere;
 use crate::hub::Watching;
 use crate::limits::FRAME_OUT;
 use crate::live::event::{Event, Kind, Outcome};
@@ -63,6 +64,8 @@ struct Connection {
     /// When more of an answer was told last.
     spoke: Option<Instant>,
     unused: Unused,
+    /// Whether this connection has attached once.
+    has_arrived: bool,
 }
 
 /// Deltas of one part of an answer that follow each other.
@@ -78,7 +81,7 @@ enum Flow {
     /// It ends; why, if not because all was said.
     End(Option<Problem>),
     /// It goes on elsewhere, with this message.
-    Elsewhere(String, String),
+    Elsewhere(Elsewhere, String),
 }
 
 /// Talks with a client until one of both goes.
@@ -110,6 +113,7 @@ async fn converse(app: Arc<App>, mut caller: Caller, mut socket: Socket, own: &O
         held: None,
         spoke: None,
         unused: Unused::default(),
+        has_arrived: false,
     };
     let stopping = || Problem::new(Code::Unavailable, "the server stops; attach again");
     let flow = {
@@ -123,12 +127,14 @@ async fn converse(app: Arc<App>, mut caller: Caller, mut socket: Socket, own: &O
             }
         }
     };
-    let Connection { socket, caller, viewer, .. } = connection;
+    let Connection { socket, caller, realm, viewer, .. } = connection;
     drop(viewer);
     match flow {
         Flow::On | Flow::End(None) => socket.close(farewell(None)).await,
         Flow::End(Some(problem)) => socket.close(farewell(Some(&problem))).await,
-        Flow::Elsewhere(address, first) => tunnel::dig(socket, &caller, &address, first, &app, &own.over).await,
+        Flow::Elsewhere(elsewhere, first) => {
+            tunnel::dig(socket, (&caller, realm.actor()), &elsewhere, first, &app, &own.over).await;
+        }
     }
     app.hub.shared().metrics.sockets.dec();
 }
@@ -206,21 +212,21 @@ impl Connection {
             };
             match flow {
                 Flow::On => {}
-                Flow::Elsewhere(address, first) => return self.leave_for(address, first).await,
+                Flow::Elsewhere(elsewhere, first) => return self.leave_for(elsewhere, first).await,
                 end @ Flow::End(_) => return end,
             }
         }
     }
 
     /// Goes on elsewhere, once what was sent here before has been answered: nobody there knows of it.
-    async fn leave_for(&mut self, address: String, first: String) -> Flow {
+    async fn leave_for(&mut self, elsewhere: Elsewhere, first: String) -> Flow {
         while let Some((live, client_id, taken)) = self.asking.next().await {
             match self.taken(&live, &client_id, taken).await {
                 Flow::On => {}
                 other => return other,
             }
         }
-        Flow::Elsewhere(address, first)
+        Flow::Elsewhere(elsewhere, first)
     }
 
     /// Sends a message; a client that does not read is dropped.
@@ -265,7 +271,7 @@ impl Connection {
                 let attached = self.attach(wanted, after, Purpose::Watch(&mut unused)).await;
                 self.unused = unused;
                 match attached? {
-                    Some(address) => Flow::Elsewhere(address, text),
+                    Some(elsewhere) => Flow::Elsewhere(elsewhere, text),
                     None => Flow::On,
                 }
             }
@@ -319,12 +325,17 @@ impl Connection {
         attached.ok_or_else(|| Problem::invalid("attach to a session first"))
     }
 
-    /// Begins to watch; the address of the server that has the session, if that is another one.
-    async fn attach(&mut self, wanted: Wanted, after: After, purpose: Purpose<'_>) -> Result<Option<String>> {
+    /// Begins to watch; the server that has the session, if that is another one.
+    async fn attach(&mut self, wanted: Wanted, after: After, purpose: Purpose<'_>) -> Result<Option<Elsewhere>> {
         let runtime = self.caller.runtime_session.as_ref();
         match self.app.attach(&self.realm, &wanted, runtime, after, purpose).await? {
-            Watching::There(address) => Ok(Some(address)),
+            Watching::There(elsewhere) => Ok(Some(elsewhere)),
             Watching::Here(attached, viewer) => {
+                // A tunnel is dug for one session; where that one is, its client may go on to others.
+                let passage = self.caller.passage.as_ref().filter(|_| !std::mem::replace(&mut self.has_arrived, true));
+                if passage.is_some_and(|passage| passage.session != viewer.live().name().id.as_str()) {
+                    return Err(Problem::new(Code::Moved, "this key leads to another session now; attach again"));
+                }
                 (self.viewer, self.held) = (Some(*viewer), None);
                 match self.say(attached.to_string()).await {
                     Flow::On => Ok(None),
@@ -349,8 +360,8 @@ impl Connection {
         if !is_current {
             self.app.check(&spoken.text)?;
             let purpose = Purpose::Prompt(&mut admission);
-            if let Some(address) = self.attach(spoken.wanted.clone(), After::End, purpose).await? {
-                return Ok(Flow::Elsewhere(address, text));
+            if let Some(elsewhere) = self.attach(spoken.wanted.clone(), After::End, purpose).await? {
+                return Ok(Flow::Elsewhere(elsewhere, text));
             }
         }
         let live = self.live()?;
@@ -463,6 +474,10 @@ impl Connection {
 async fn is_still_known(app: &App, caller: &Caller, actor: &crate::ActorId) -> bool {
     if caller.by_socket {
         return actor.is_owner();
+    }
+    // The server at the other end of the tunnel asks.
+    if caller.passage.is_some() {
+        return true;
     }
     let known = match &caller.token {
         Some(token) => app.identity.of_token(token, caller.peer).await.map(Some),

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,22 +53,22 @@ pub fn owner_header(url: &str) -> String {
     owner_token(url).map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default()
 }
 
-/// Puts a token of the owner into a home, for servers that have one owner and pass requests on to each other.
-#[expect(clippy::disallowed_methods, reason = "the home of another process")]
-pub fn plant_owner_token(home: &Path) -> Result {
+/// Gives a server the secret of the cluster that all servers of a test share; tells where it is.
+pub fn plant_cluster_key(home: &Path) -> Result<PathBuf> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     let folder = home.join("server");
-    let file = folder.join("owner.token");
+    let file = folder.join("cluster.key");
     let planted = || {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file)?;
-        std::io::Write::write_all(&mut file, format!("{SHARED_OWNER}\n").as_bytes())
+        std::io::Write::write_all(&mut file, format!("{CLUSTER_KEY}\n").as_bytes())
     };
-    planted().map_err(|error| format!("{}: {error}", file.display()))
+    planted().map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(file)
 }
 
-/// The token of an owner of several servers.
-const SHARED_OWNER: &str = "uft_one-owner-of-several-servers-xxxxxxxxxxxxxx";
+/// The secret of a cluster in tests.
+pub const CLUSTER_KEY: &str = "the-secret-of-the-servers-of-one-test";
 
 /// A server that runs; killed when this is dropped.
 #[derive(Debug)]

@@ -40,7 +40,9 @@ impl Machine {
             source,
             is_awaited: true,
             lease: Duration::from_secs(600),
-        });
+            cluster_key: ClusterKey::from_text("a key that is as long as it needs!".replace(' ', "-").as_str()),
+        })
+        .unwrap();
         let realm = Realms::new(home.path().to_path_buf(), Arc::new(System)).of(&ActorId::verified("ada").unwrap());
         let name = Name { dir: AgentDir::of(agent), id: SessionId::parse(ID).unwrap() };
         Self { fleet, realm, name, _home: home }
@@ -78,7 +80,7 @@ impl Machine {
     async fn take(&self) -> Arc<Hold> {
         match self.fleet.take(&self.realm, &self.name).await.unwrap() {
             Taken::Held(hold) => hold,
-            Taken::Elsewhere(address) => panic!("at {address}"),
+            Taken::Elsewhere(elsewhere) => panic!("{elsewhere:?}"),
         }
     }
 

@@ -43,7 +43,7 @@ const MAX_FOCUS: usize = 4000;
 async fn hold(app: &App, realm: &Arc<Realm>, id: &SessionId) -> Result<Box<Viewer>> {
     match app.hub.attach(realm, id, After::End).await? {
         Watching::Here(_, viewer) => Ok(viewer),
-        Watching::There(address) => Err(forward::to(&address)),
+        Watching::There(elsewhere) => Err(forward::to(elsewhere)),
     }
 }
 

@@ -117,7 +117,6 @@ impl Server {
             door: Door::new(([127, 0, 0, 1], 0).into()),
             operators: Vec::new(),
             sockets: Arc::default(),
-            client: reqwest::Client::new(),
             prices: Arc::new(prices),
             page: true,
         };

@@ -1,19 +1,21 @@
 //! A connection to a session that another server serves: what the client says is said there, what is told there is told here.
 //!
-//! The other server is shown what the client showed, so that it finds out by itself who is asking: no server has to trust another.
-//! A tunnel does not lead to a second one: servers that do not agree about who serves a session would send a client round in circles.
+//! The other server gets a passage that names the actor, and never what the client showed. So this server goes on asking whether what the
+//! client showed would still let it in, and ends the tunnel if it would not. A tunnel does not lead to a second one: servers that do not agree
+//! about who serves a session would send a client round in circles.
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use secrecy::ExposeSecret as _;
-use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_util::sync::CancellationToken;
 
 use super::frames::{Came, Socket, farewell, pieces};
-use super::{error, refuse};
-use crate::app::{App, Caller, FORWARDED, PASSED_ON};
+use super::{RECOGNISED, error, is_still_known, refuse};
+use crate::actor::ActorId;
+use crate::app::{App, Caller, RuntimeSessionId};
 use crate::error::{Code, Problem};
+use crate::fleet::Elsewhere;
+use crate::forward;
+use crate::peers::{Errand, PeerError};
 
 /// How often each side of a tunnel shows that it lives, at least.
 const SIGNS: std::time::Duration = std::time::Duration::from_secs(10);
@@ -21,33 +23,28 @@ const SIGNS: std::time::Duration = std::time::Duration::from_secs(10);
 /// Leads a connection to another server until one of both ends.
 pub(super) async fn dig(
     mut socket: Socket,
-    caller: &Caller,
-    address: &str,
+    (caller, actor): (&Caller, &ActorId),
+    elsewhere: &Elsewhere,
     first: String,
     app: &App,
     stopping: &CancellationToken,
 ) {
-    let problem = Problem::new(Code::Moved, "the server that serves this session cannot be reached; try again");
-    if caller.is_forwarded {
+    let problem = forward::unreachable();
+    if caller.passage.is_some() {
         return refuse(app, socket, &problem).await;
     }
-    let there = match connect(caller, address).await {
+    let there = match connect(app, caller, actor, elsewhere).await {
         Ok(there) => there,
-        Err(why) => {
-            tracing::info!(address, why, "another server cannot be reached");
+        Err(error) => {
+            tracing::warn!(%error, address = elsewhere.address, "another server does not answer");
             return refuse(app, socket, &problem).await;
         }
     };
     let (mut to, mut from) = there.split();
-    let token = caller.token.as_ref().map(|token| {
-        let message = json!({ "type": "auth", "token": token.expose_secret() });
-        message.to_string()
-    });
-    for message in token.into_iter().chain([first]) {
-        if !sent(&mut to, pieces(message), app).await {
-            return refuse(app, socket, &problem).await;
-        }
+    if !sent(&mut to, pieces(first), app).await {
+        return refuse(app, socket, &problem).await;
     }
+    let mut again = tokio::time::interval(RECOGNISED);
     let silence = app.limits().silence.min(SIGNS);
     let (mut is_asked, mut is_there) = (false, true);
     let mut signs = tokio::time::interval(silence);
@@ -85,6 +82,11 @@ pub(super) async fn dig(
                     break farewell(Some(&problem));
                 }
             },
+            _ = again.tick() => {
+                if !is_still_known(app, caller, actor).await {
+                    break farewell(Some(&Problem::new(Code::Unauthenticated, "the token is not valid any more")));
+                }
+            }
             _ = signs.tick() => {
                 // The other server has to show that it lives, too: it may be asleep, and its sessions somebody else's by now.
                 if !std::mem::take(&mut is_there) || !sent(&mut to, [Message::Ping(bytes::Bytes::new())], app).await {
@@ -120,23 +122,17 @@ async fn sent(
     matches!(tokio::time::timeout(app.limits().send, sending).await, Ok(Ok(())))
 }
 
-type There = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+type There = tokio_tungstenite::WebSocketStream<reqwest::Upgraded>;
 
-async fn connect(caller: &Caller, address: &str) -> Result<There, String> {
-    let url = match address.split_once("://") {
-        Some(("http", rest)) => format!("ws://{rest}/ws"),
-        Some(("https", rest)) => format!("wss://{rest}/ws"),
-        _ => return Err("its address is no URL".to_owned()),
+async fn connect(app: &App, caller: &Caller, actor: &ActorId, elsewhere: &Elsewhere) -> Result<There, PeerError> {
+    let peers = app.peers().ok_or(PeerError::Unproved("this server is in no cluster"))?;
+    let errand = Errand {
+        actor,
+        session: elsewhere.session.as_str(),
+        runtime_session: caller.runtime_session.as_ref().map(RuntimeSessionId::as_str),
+        method: reqwest::Method::GET,
+        target: "/ws",
+        body: bytes::Bytes::new(),
     };
-    let mut request = url.into_client_request().map_err(|error| error.to_string())?;
-    for name in PASSED_ON {
-        for value in caller.headers.get_all(&name) {
-            request.headers_mut().append(name.clone(), value.clone());
-        }
-    }
-    request.headers_mut().insert(FORWARDED, axum::http::HeaderValue::from_static("1"));
-    let connecting = tokio_tungstenite::connect_async(request);
-    let patience = std::time::Duration::from_secs(5);
-    let connected = tokio::time::timeout(patience, connecting).await.map_err(|_| "it does not answer".to_owned())?;
-    connected.map(|(there, _)| there).map_err(|error| error.to_string())
+    peers.connect(&elsewhere.address, errand, axum::http::HeaderMap::new()).await
 }

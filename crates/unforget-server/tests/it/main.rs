@@ -21,6 +21,7 @@ mod matrix;
 mod metrics;
 mod owner;
 mod page;
+mod peers;
 mod puppet;
 mod saying;
 mod scene;

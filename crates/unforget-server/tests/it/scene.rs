@@ -33,7 +33,9 @@ use unforget_server::door::Door;
 use unforget_server::fleet;
 use unforget_server::identity::owner::TOKEN_FILE as OWNER_FILE;
 use unforget_server::identity::{Identity, Owner, Tokens, Ways};
+use unforget_server::peers::ClusterKey;
 use unforget_server::serve::{Config, Server};
+use unforget_testkit::serving::CLUSTER_KEY;
 
 use crate::puppet::Puppet;
 use crate::schema;
@@ -84,6 +86,10 @@ pub(crate) struct Setting {
     pub(crate) page: bool,
     /// Claude Code, as another agent.
     pub(crate) claude: Option<ClaudeCode>,
+    /// The secret that it shares with other servers, if it has a remote.
+    pub(crate) cluster_key: Option<&'static str>,
+    /// Where it says that others reach it, if that is elsewhere.
+    pub(crate) advertised: Option<String>,
 }
 
 impl Default for Setting {
@@ -108,6 +114,8 @@ impl Default for Setting {
             origins: &[],
             page: true,
             claude: None,
+            cluster_key: Some(CLUSTER_KEY),
+            advertised: None,
         }
     }
 }
@@ -253,10 +261,11 @@ impl Scene {
             remote,
             tenant: "the-owner".to_owned(),
             known_as: "elsewhere".to_owned(),
-            address: format!("http://{}", self.address),
+            address: self.setting.advertised.clone().unwrap_or_else(|| format!("http://{}", self.address)),
             source: source.clone(),
             is_awaited: self.setting.is_awaited,
             lease: self.setting.lease,
+            cluster_key: self.setting.cluster_key.and_then(ClusterKey::from_text),
         });
         let url = format!("http://{}", self.address);
         let ways = Ways {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::{Client, Heard, Result, Server, Transcript, plant_owner_token};
+use super::{Client, Heard, Result, Server, Transcript, plant_cluster_key};
 use crate::generate::Dice;
 
 /// How long a client waits for a word before it tries elsewhere.
@@ -151,6 +151,8 @@ pub fn command(options: &Options, home: &Path) -> Command {
             "linger=2",
         ])
         .args(["--remote", &options.remote])
+        .arg("--cluster-key")
+        .arg(home.join("server/cluster.key"))
         .stderr(Stdio::null());
     command
 }
@@ -161,7 +163,7 @@ pub fn run(options: &Options) -> Result<Report> {
         (0..options.servers).map(|number| options.folder.join(format!("home-{number}"))).collect();
     let mut servers: Vec<Server> = Vec::new();
     for home in &homes {
-        plant_owner_token(home)?;
+        plant_cluster_key(home)?;
         servers.push(Server::start(&mut command(options, home))?);
     }
     let places: Places = Arc::new(Mutex::new(servers.iter().map(|server| Some(server.url.clone())).collect()));

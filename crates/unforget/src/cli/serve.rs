@@ -67,6 +67,10 @@ pub(crate) struct Serve {
     /// Where other servers that share the remote reach this one [default: http:// and the address that it listens on]
     #[arg(long, value_name = "URL")]
     pub(crate) advertise: Option<String>,
+    /// A file with the secret of the cluster, the same at every server: servers that have it forward requests to the one that serves a
+    /// session. Beyond this machine they need `--advertise https://NAME`
+    #[arg(long, value_name = "FILE", env = "UNFORGET_CLUSTER_KEY")]
+    pub(crate) cluster_key: Option<PathBuf>,
     /// A bound, as `--check` lists them: `sockets_per_actor=16`; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,

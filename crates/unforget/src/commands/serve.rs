@@ -21,6 +21,7 @@ use unforget_server::fleet;
 use unforget_server::identity::jwt::{Jwt, KeysFrom, Terms};
 use unforget_server::identity::tokens::Tokens;
 use unforget_server::identity::{Identity, Owner, Ways};
+use unforget_server::peers::{ClusterKey, KeyError};
 use unforget_server::posture::{Facts, Posture};
 use unforget_server::serve::{Config as Serving, Server};
 
@@ -84,9 +85,11 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
         false => Place::find(context, &args.there, &config)?,
     };
     let door = door(args, address, place.as_ref().map(|_| advertised.as_str()))?;
+    let cluster_key = cluster_key(args, place.is_some())?;
     let shown = place.as_ref().map(|place| place.address.to_string());
     let remote = shown.as_deref();
-    let facts = Facts { address, identity: &identity, door: &door, limits: &limits, home: &medium, remote };
+    let cluster = cluster_key.as_ref().map(|_| advertised.as_str());
+    let facts = Facts { address, identity: &identity, door: &door, limits: &limits, home: &medium, remote, cluster };
     let posture = Posture::look(&facts);
     if args.check {
         let mut out = anstream::stdout().lock();
@@ -125,7 +128,20 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
         }
     }
     let home = context.store.home_name()?;
-    let fleet = place.map(|place| fleet_of(place, &config, advertised, home, &source, &limits)).transpose()?;
+    let fleet = place.map(|place| {
+        let known_as = place.known_as();
+        fleet::Settings {
+            tenant: place.tenant.clone(),
+            remote: Arc::new(Guarded(place)),
+            known_as,
+            home,
+            address: advertised,
+            source: source.clone(),
+            is_awaited: config.ack == Ack::Remote,
+            lease: limits.lease,
+            cluster_key,
+        }
+    });
     if fleet.is_none() && config.ack == Ack::Remote {
         return Err(
             Failure::usage("`--ack remote` needs a remote").hint("`--remote URL`, or `unforget config set remote URL`")
@@ -340,7 +356,10 @@ fn native(
     };
     let has_commands = !is_shared || args.share_commands;
     let (home, clock) = (context.home.clone(), source.clone());
-    let secrets = crate::secrets::list(config, &[args.tokens.as_deref(), args.there.key_file.as_deref()])?;
+    let secrets = crate::secrets::list(
+        config,
+        &[args.tokens.as_deref(), args.there.key_file.as_deref(), args.cluster_key.as_deref()],
+    )?;
     let commands = chat::commands(context, config, &secrets)?;
     if let Some(note) = chat::sandbox_note(config).filter(|_| has_commands) {
         context.tell(&format!("note: {note}"))?;
@@ -391,23 +410,22 @@ fn claude(config: &Config) -> Result<ClaudeCode> {
     Ok(ClaudeCode { program, arguments, folder, path, environment })
 }
 
-fn fleet_of(
-    place: Place,
-    config: &Config,
-    address: String,
-    home: String,
-    source: &SharedSource,
-    limits: &Limits,
-) -> Result<fleet::Settings> {
-    let known_as = place.known_as();
-    Ok(fleet::Settings {
-        tenant: place.tenant.clone(),
-        remote: Arc::new(Guarded(place)),
-        known_as,
-        home,
-        address,
-        source: source.clone(),
-        is_awaited: config.ack == Ack::Remote,
-        lease: limits.lease,
+/// The secret that the servers of a cluster share.
+fn cluster_key(args: &cli::Serve, has_remote: bool) -> Result<Option<ClusterKey>> {
+    let Some(path) = &args.cluster_key else { return Ok(None) };
+    if !has_remote {
+        return Err(Failure::usage("`--cluster-key` needs a remote: the servers of a cluster share one")
+            .hint("`--remote URL`, or `unforget config set remote URL`"));
+    }
+    let (folder, name) = split_path(path);
+    let shown = path.display();
+    ClusterKey::read(&Os::new(folder), &name).map(Some).map_err(|error| {
+        let failure = Failure::usage(error.to_string());
+        match error {
+            KeyError::Missing(_) | KeyError::Weak(_) => failure
+                .hint(format!("`(umask 077; openssl rand -hex 32 > {shown})` makes one; copy it to every server")),
+            KeyError::Exposed { .. } => failure.hint(format!("`chmod 600 {shown}`")),
+            _ => failure,
+        }
     })
 }

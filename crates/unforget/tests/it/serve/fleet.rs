@@ -6,7 +6,7 @@ use serde_json::Value;
 use unforget_testkit::api::{FakeApi, Reply};
 use unforget_testkit::servers::postgres::shared;
 use unforget_testkit::serving::fleet::{self, Options};
-use unforget_testkit::serving::{Heard, Server, Transcript, plant_owner_token, until};
+use unforget_testkit::serving::{Heard, Server, Transcript, plant_cluster_key, until};
 
 use super::{PATIENCE, Person, serve, session, told, transcript};
 use crate::scene::Scene;
@@ -31,17 +31,16 @@ impl Fleet {
             let scene = Scene::offline().with("ANTHROPIC_BASE_URL", &api);
             machines.push(scene.with("ANTHROPIC_API_KEY", crate::scene::SECRET));
         }
-        for machine in &machines {
-            plant_owner_token(&machine.home.path("home")).unwrap();
-        }
         Self { machines, remote: shared().url(schema) }
     }
 
     /// A server whose sessions are somebody else's when nothing was heard of it for as many seconds.
     fn start(&self, which: usize, lease: u32) -> Server {
         let lease = format!("lease={lease}");
-        let more = ["--remote", &self.remote, "--ack", "remote", "--limit", &lease, "--limit", "linger=1"];
-        serve(&self.machines[which], &more)
+        let key = plant_cluster_key(&self.machines[which].home.path("home")).unwrap();
+        let key = key.to_str().unwrap();
+        let more = ["--remote", &self.remote, "--cluster-key", key, "--ack", "remote", "--limit", &lease];
+        serve(&self.machines[which], &[&more[..], &["--limit", "linger=1"]].concat())
     }
 
     /// What the remote has of a session, as a machine sees it that was never there.
