@@ -116,7 +116,7 @@ pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next:
     match peers.ask(&elsewhere.address, errand, passed_on(&headers)).await {
         Ok(there) => relayed(there),
         Err(error) => {
-            tracing::warn!(%error, address = elsewhere.address, "another server does not answer");
+            error.log(&elsewhere.address);
             unreachable().into_response()
         }
     }

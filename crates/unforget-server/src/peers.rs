@@ -120,6 +120,16 @@ pub(crate) enum PeerError {
     Unnameable,
 }
 
+impl PeerError {
+    /// A server that is down is no news. One that has another key, or none, is for its operator to see.
+    pub(crate) fn log(&self, address: &str) {
+        match self {
+            PeerError::Unreachable(_) => tracing::info!(error = %self, address, "another server does not answer"),
+            _ => tracing::warn!(error = %self, address, "another server was not asked"),
+        }
+    }
+}
+
 impl fmt::Debug for Peers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peers").field("address", &self.address).finish_non_exhaustive()

@@ -27,6 +27,7 @@ pub mod bare;
 pub mod fleet;
 pub mod load;
 pub mod model;
+pub mod tls;
 mod transcript;
 
 pub use transcript::{Said, Transcript};

@@ -36,7 +36,7 @@ pub(super) async fn dig(
     let there = match connect(app, caller, actor, elsewhere).await {
         Ok(there) => there,
         Err(error) => {
-            tracing::warn!(%error, address = elsewhere.address, "another server does not answer");
+            error.log(&elsewhere.address);
             return refuse(app, socket, &problem).await;
         }
     };

@@ -1,6 +1,7 @@
 //! `serve`, from outside: the real program, real sockets, real signals. What is inside a server is tested in its own crate.
 
 mod beside;
+mod cluster;
 mod ending;
 #[cfg(feature = "postgres")]
 mod fleet;
