@@ -13,6 +13,9 @@ from unforget._journal import Journal
 from unforget._transport import Entry, Transport
 from unforget.claude import UnforgetSessionStore
 
+# How many seconds a machine may stand still.
+PATIENCE = 300
+
 
 class Pages(Transport):
     """A store of pages; a test answers when it wants."""
@@ -71,7 +74,7 @@ def test_two_who_read_at_once_take_each_entry_once() -> None:
         await asyncio.gather(first, second)
         assert taken.numbers == [1, 2, 3]
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
 def test_what_begins_anew_is_taken_anew() -> None:
@@ -91,7 +94,7 @@ def test_what_begins_anew_is_taken_anew() -> None:
             wanted = {"b": [1, 2, 3], "d": [7, 8, 9], None: [], "e": [1]}[last and last["cursor"]]
             assert taken.numbers == wanted
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
 def test_a_process_that_is_forked_while_somebody_reads_begins_anew() -> None:
@@ -113,7 +116,7 @@ def test_a_process_that_is_forked_while_somebody_reads_begins_anew() -> None:
     if forked == 0:
         status = 1
         try:
-            if journal.lock.acquire(timeout=30) and taken.numbers == [] and journal._take(None, page([2], "a")):
+            if journal.lock.acquire(timeout=PATIENCE) and taken.numbers == [] and journal._take(None, page([2], "a")):
                 status = 0
         finally:
             os._exit(status)
@@ -127,7 +130,7 @@ def test_a_load_that_begins_anew_forgets_what_it_had() -> None:
     async def main() -> None:
         pages = Pages()
         store = UnforgetSessionStore.__new__(UnforgetSessionStore)
-        store._transport, store._project = pages, None
+        store._way, store._is_closed, store._project = pages, False, None
         loading = asyncio.ensure_future(store.load({"project_key": "p", "session_id": "s"}))
         await answered(
             pages,
@@ -137,4 +140,4 @@ def test_a_load_that_begins_anew_forgets_what_it_had() -> None:
         )
         assert await loading == [{"n": 1}, {"n": 2}, {"n": 3}]
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
