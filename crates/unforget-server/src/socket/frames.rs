@@ -152,9 +152,9 @@ impl Socket {
                 said => said?,
             }
             // What is still on its way is read, so that the goodbye is not lost by a reset.
-            match self.broken {
-                Some(_) => self.stream.get_mut().drain().await?,
-                None => while let Some(Ok(_)) = self.stream.next().await {},
+            match self.broken.is_some() || self.stream.get_ref().is_held() {
+                true => self.stream.get_mut().drain().await?,
+                false => while let Some(Ok(_)) = self.stream.next().await {},
             }
             Ok::<(), Error>(())
         };

@@ -3,6 +3,11 @@
 //! The WebSocket library bounds a frame and a message by their size. It says nothing of a message in two hundred thousand frames before the last one came, and its bounds
 //! are the same before a client has said who it is as after. So the bytes pass through here first. [`Heads`] reads the heads of frames and skips what is in them; it
 //! needs no memory but that of one head. A client that is not known yet may send [`handshake_bytes`](Limits::handshake_bytes) in all, heads and pings included.
+//!
+//! A client may send more right behind its `auth`, in the same packet even, without waiting for an answer. So nothing behind the first message is read until
+//! the server knows the client: each read of a stranger takes what the frame at hand lacks and no byte more. The rest waits in the kernel, which stops the client
+//! when its buffer is full, and counts under the client's own terms later.
+//!
 //! Bytes are charged to their sender ([`budget`](crate::budget)) until the message that they belong to was dealt with.
 //!
 //! What is over a bound never reaches the library: the read fails with the [`Problem`], once and for all.
@@ -10,7 +15,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
@@ -24,6 +29,8 @@ const HEAD: usize = 14;
 const FINAL: u8 = 0x80;
 const CONTROL: u8 = 0x08;
 const MASKED: u8 = 0x80;
+/// The most that one read takes of a client that is not known yet.
+const SIP: usize = 1024;
 
 /// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,29 +71,64 @@ impl Heads {
     /// The head, if all of it is here.
     fn whole(&self) -> Option<Head> {
         let [first, second, ..] = self.head;
-        let short = u64::from(second & !MASKED);
-        let extended = match short {
+        if self.have < self.size() {
+            return None;
+        }
+        let extended = self.extended();
+        let number = self.head[2..2 + extended].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let length = if extended == 0 { u64::from(second & !MASKED) } else { number };
+        Some(Head { is_final: first & FINAL != 0, is_control: first & CONTROL != 0, length })
+    }
+
+    /// How long the head is, as far as the bytes that are here tell.
+    fn size(&self) -> usize {
+        match self.have {
+            0 | 1 => 2,
+            _ => 2 + self.extended() + if self.head[1] & MASKED == 0 { 0 } else { 4 },
+        }
+    }
+
+    /// How many bytes of the head are a length that did not fit into its second one.
+    fn extended(&self) -> usize {
+        match self.head[1] & !MASKED {
             126 => 2,
             127 => 8,
             _ => 0,
-        };
-        let mask = if second & MASKED == 0 { 0 } else { 4 };
-        if self.have < 2 || self.have < 2 + extended + mask {
-            return None;
         }
-        let number = self.head[2..2 + extended].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let length = if extended == 0 { short } else { number };
-        Some(Head { is_final: first & FINAL != 0, is_control: first & CONTROL != 0, length })
+    }
+
+    /// How many bytes certainly belong to the frame at hand and are not here yet; never none.
+    fn lacks(&self) -> u64 {
+        match self.left {
+            0 => (self.size() - self.have) as u64,
+            left => left,
+        }
+    }
+
+    /// Whether the frame at hand is here to its end.
+    fn is_between(&self) -> bool {
+        self.have == 0 && self.left == 0
     }
 }
 
 /// What a connection may send.
 #[derive(Debug, Clone)]
 enum Terms {
-    /// So many bytes in all, until it is known who it is.
-    Stranger { left: usize, most: usize },
+    /// So many bytes in all, and one message, until it is known who it is.
+    Stranger { left: usize, most: usize, message: Introduction },
     /// Messages in so many frames, as fast as its actor may.
     Known { fragments: usize, account: Arc<Account> },
+}
+
+/// How far the first message of a client has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Introduction {
+    /// More frames of it are to come.
+    Awaited,
+    /// Its last frame is coming.
+    Ending,
+    /// It is here: the server decides on it before anything else is read.
+    Here,
 }
 
 /// A connection whose bytes are counted.
@@ -100,18 +142,29 @@ pub(super) struct Metered<S> {
     frames: usize,
     /// Why nothing is taken in any more.
     refused: Option<Problem>,
+    /// The reader that waits until the client is known.
+    waiting: Option<Waker>,
 }
 
 impl<S> Metered<S> {
     /// A connection of somebody who is not known yet.
     pub(super) fn new(stream: S, limits: &Limits, claim: Claim) -> Self {
-        let terms = Terms::Stranger { left: limits.handshake_bytes, most: limits.handshake_bytes };
-        Self { stream, heads: Heads::default(), terms, claim, frames: 0, refused: None }
+        let most = limits.handshake_bytes;
+        let terms = Terms::Stranger { left: most, most, message: Introduction::Awaited };
+        Self { stream, heads: Heads::default(), terms, claim, frames: 0, refused: None, waiting: None }
     }
 
     /// It is known now whose connection it is.
     pub(super) fn recognise(&mut self, limits: &Limits, claim: Claim, account: Arc<Account>) {
         (self.terms, self.claim) = (Terms::Known { fragments: limits.fragments, account }, claim);
+        if let Some(reader) = self.waiting.take() {
+            reader.wake();
+        }
+    }
+
+    /// Whether nothing is read any more until the client is known.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.terms, Terms::Stranger { message: Introduction::Here, .. })
     }
 
     /// What has come was dealt with.
@@ -131,15 +184,16 @@ impl<S> Metered<S> {
             return Err(problem.clone());
         }
         self.claim.add(bytes.len())?;
-        if let Terms::Stranger { left, most } = &mut self.terms {
+        if let Terms::Stranger { left, most, .. } = &mut self.terms {
             *left = left.checked_sub(bytes.len()).ok_or_else(|| unintroduced(*most))?;
         }
         let (mut frames, mut pings) = (0, 0);
         while let Some(head) = self.heads.next(&mut bytes) {
             frames += 1;
             pings += usize::from(head.is_control);
-            match &self.terms {
-                Terms::Stranger { most, .. } if head.length > *most as u64 => return Err(unintroduced(*most)),
+            match &mut self.terms {
+                Terms::Stranger { left, most, .. } if head.length > *left as u64 => return Err(unintroduced(*most)),
+                Terms::Stranger { message, .. } if head.is_final && !head.is_control => *message = Introduction::Ending,
                 Terms::Known { fragments, .. } if !head.is_control && self.frames >= *fragments => {
                     let message =
                         format!("a message came in more than {fragments} frames (`fragments`); use larger ones");
@@ -151,8 +205,12 @@ impl<S> Metered<S> {
                 self.frames = if head.is_final { 0 } else { self.frames + 1 };
             }
         }
-        if let Terms::Known { account, .. } = &self.terms {
-            account.frames(frames, pings)?;
+        match &mut self.terms {
+            Terms::Known { account, .. } => account.frames(frames, pings)?,
+            Terms::Stranger { message: message @ Introduction::Ending, .. } if self.heads.is_between() => {
+                *message = Introduction::Here;
+            }
+            Terms::Stranger { .. } => {}
         }
         Ok(())
     }
@@ -178,7 +236,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
 impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        match &self.terms {
+            Terms::Known { .. } => ready!(Pin::new(&mut self.stream).poll_read(context, into))?,
+            Terms::Stranger { message: Introduction::Here, .. } => {
+                self.waiting = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            Terms::Stranger { .. } => {
+                let lacks = usize::try_from(self.heads.lacks()).unwrap_or(SIP).min(SIP).min(into.remaining());
+                let mut bytes = [0; SIP];
+                let mut sip = ReadBuf::new(&mut bytes[..lacks]);
+                ready!(Pin::new(&mut self.stream).poll_read(context, &mut sip))?;
+                into.put_slice(sip.filled());
+            }
+        }
         if let Err(problem) = self.weigh(&into.filled()[before..]) {
             into.set_filled(before);
             self.refused = Some(problem.clone());
@@ -223,12 +294,53 @@ mod tests {
     }
 
     fn metered(limits: &Limits, is_known: bool) -> Metered<()> {
-        let claim = || Budget::new(limits.in_flight).claim(Sender::Actor(ActorId::verified("ada").unwrap()));
-        let mut meter = Metered::new((), limits, claim());
+        let mut meter = Metered::new((), limits, claim(limits));
         if is_known {
-            meter.recognise(limits, claim(), Quotas::new(*limits).of(&ActorId::owner()));
+            recognise(&mut meter, limits);
         }
         meter
+    }
+
+    fn claim(limits: &Limits) -> Claim {
+        Budget::new(limits.in_flight).claim(Sender::Actor(ActorId::verified("ada").unwrap()))
+    }
+
+    fn recognise<S>(meter: &mut Metered<S>, limits: &Limits) {
+        meter.recognise(limits, claim(limits), Quotas::new(*limits).of(&ActorId::owner()));
+    }
+
+    /// Reads until nothing more comes.
+    fn read(meter: &mut Metered<&[u8]>) -> io::Result<Vec<u8>> {
+        let mut all = Vec::new();
+        loop {
+            let mut bytes = [0; 4096];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut *meter).poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer) {
+                Poll::Ready(came) if buffer.filled().is_empty() => return came.map(|()| all),
+                Poll::Ready(came) => came?,
+                Poll::Pending => return Ok(all),
+            }
+            all.extend_from_slice(buffer.filled());
+        }
+    }
+
+    #[test]
+    fn s3_what_comes_behind_the_first_message_waits_until_the_client_is_known() {
+        let limits = Limits { handshake_bytes: 1000, ..Limits::default() };
+        let short = [frame(0x89, b"alive"), frame(0x81, b"auth")].concat();
+        let pieces = [frame(0x01, b"au"), frame(0x89, b""), frame(0x00, &[b't'; 300]), frame(0x80, b"")].concat();
+        for first in [short, pieces, frame(0x81, &[b'a'; 900])] {
+            let more = [frame(0x81, &[b'x'; 100_000]), frame(0x89, b"alive")].concat();
+            let all = [&first[..], &more].concat();
+            let mut meter = Metered::new(&all[..], &limits, claim(&limits));
+            assert_eq!(read(&mut meter).unwrap(), first);
+            assert!(meter.is_held() && meter.stream.len() == more.len(), "the rest is not read at all");
+            recognise(&mut meter, &limits);
+            assert_eq!(read(&mut meter).unwrap(), more);
+        }
+        // What is no message yet is bounded all the same.
+        let signs = frame(0x89, b"").repeat(1000);
+        assert!(read(&mut Metered::new(&signs[..], &limits, claim(&limits))).is_err());
     }
 
     #[test]

@@ -219,11 +219,32 @@ fn s3_a_socket_takes_little_before_it_knows_who_speaks() {
         }
         assert_eq!(code, Some(1009));
     }
-    // Whoever says it may say more then.
+    // A client that says it may say more then.
     let mut client = scene.connect();
     client.say(&json!({ "type": "auth", "token": scene.token("ada") }));
     client.say(&json!({ "type": "prompt", "prompt": "x".repeat(100_000) }));
     client.until("done");
+}
+
+#[test]
+fn s3_a_client_may_say_more_right_behind_its_token() {
+    let scene = Scene::with(Setting { limits: long(), ..Setting::of(&["ada"]) });
+    let message = |message: serde_json::Value| frame(0x81, message.to_string().as_bytes());
+    let long = message(json!({ "type": "prompt", "prompt": "x".repeat(60_000) }));
+    // In one packet: the server has all of it before it has looked at the token.
+    let mut stream = upgraded(&scene);
+    let auth = message(json!({ "type": "auth", "token": scene.token("ada") }));
+    stream.write_all(&[&auth[..], &long].concat()).unwrap();
+    let (head, bytes) = next_frame(&mut stream);
+    assert!(head == 0x81 && !bytes.windows(7).any(|word| word == b"\"error\""), "{}", String::from_utf8_lossy(&bytes));
+    // Behind a wrong token it hears that, and nothing of the length.
+    let mut stream = upgraded(&scene);
+    let auth = message(json!({ "type": "auth", "token": "uft_wrong" }));
+    stream.write_all(&[&auth[..], &long].concat()).unwrap();
+    let (_, bytes) = next_frame(&mut stream);
+    assert!(String::from_utf8_lossy(&bytes).contains("unauthenticated"), "{}", String::from_utf8_lossy(&bytes));
+    let (head, bytes) = next_frame(&mut stream);
+    assert_eq!((head, u16::from_be_bytes([bytes[0], bytes[1]])), (0x88, 1008));
 }
 
 #[test]
