@@ -1,6 +1,6 @@
 //! Which sessions there are, answered by the index if it can and by the files if not. The answers are the same.
 //!
-//! An index that is damaged or of another version is set aside and built anew; one that is busy, or that cannot be
+//! An index that is damaged or of an older version is set aside and built anew; one that is busy, that a newer version of the program made, or that cannot be
 //! written where it should be, is done without. What is shown is compared with its files first.
 
 use std::collections::HashMap;
@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::{self, Asked, Caught, Depth, Index, Place, Trouble};
 use crate::key::Key;
 use crate::listing::{self, Ask, Page};
+use crate::snapshot::Written;
 use crate::store::{Entry, Listing, Store, describe};
 use crate::summary::State;
 
@@ -46,6 +47,8 @@ pub struct Answer<T> {
 pub struct Notes {
     /// Caches that were of no use, with the reason.
     pub unusable: Vec<(PathBuf, String)>,
+    /// Caches that a newer version of the program made, with which one: they were left alone.
+    pub newer: Vec<(PathBuf, String)>,
     /// Folders that could not be looked into, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
     /// Transcripts of which more records are remembered than there are, with both counts.
@@ -114,6 +117,9 @@ impl Catalog {
                     return Ok(answer);
                 }
             }
+            Err(trouble @ Trouble::Newer { .. }) => {
+                notes.newer.push((PathBuf::from(crate::layout::INDEX), trouble.to_string()));
+            }
             Err(Trouble::Store(error)) => return Err(error),
             Err(Trouble::Absent | Trouble::Busy | Trouble::Refused(_)) => {}
         }
@@ -157,6 +163,7 @@ impl Catalog {
             Place::Trash => self.store.deleted(),
             Place::Agents => {
                 let listing = self.store.list_with(progress)?;
+                notes.newer.extend(listing.newer);
                 notes.unreadable.extend(listing.unreadable);
                 notes.shortened.extend(listing.shortened);
                 Ok(listing.entries)
@@ -259,23 +266,27 @@ impl Catalog {
     }
 
     /// Writes the snapshots that are out of date; without an index there is nothing that knows which.
-    pub fn refresh(&self) -> Result<Vec<(PathBuf, String)>> {
-        let Some(index) = &self.index else { return Ok(Vec::new()) };
+    pub fn refresh(&self) -> Result<Notes> {
+        let mut notes = Notes::default();
+        let Some(index) = &self.index else { return Ok(notes) };
         let snapshots = match index.snapshots(crate::snapshot::ROWS) {
             Ok(snapshots) => snapshots,
             Err(Trouble::Store(error)) => return Err(error),
-            Err(_) => return Ok(Vec::new()),
+            Err(_) => return Ok(notes),
         };
-        let mut unusable = Vec::new();
         for (dir, rows) in snapshots {
-            unusable.extend(self.store.write_snapshot(&dir, &rows)?);
+            match self.store.write_snapshot(&dir, &rows)? {
+                Written::Whole => {}
+                Written::SetAside(why) => notes.unusable.push((dir.snapshot(), why)),
+                Written::Left(why) => notes.newer.push((dir.snapshot(), why)),
+            }
             match index.snapshot_written(&dir) {
                 Err(Trouble::Store(error)) => return Err(error),
                 // It is written once more next time.
                 _ => continue,
             }
         }
-        Ok(unusable)
+        Ok(notes)
     }
 }
 

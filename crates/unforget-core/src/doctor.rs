@@ -25,6 +25,9 @@ const TOLD_NOTES: usize = 20;
 /// Unfinished files older than this belong to nobody any more.
 const LEFTOVER_MS: i64 = 60 * 60 * 1000;
 
+/// What to do about a cache of a newer version.
+const NEWER: &str = "the transcripts answer; `--fix` leaves it, too, for the newer unforget";
+
 /// Whether to change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -77,7 +80,10 @@ impl Diagnosis {
     }
 
     fn note(&mut self, subject: impl ToString, problem: String) {
-        let advice = "everything was read; `unforget show` marks the place";
+        self.add_oddity(subject, problem, "everything was read; `unforget show` marks the place");
+    }
+
+    fn add_oddity(&mut self, subject: impl ToString, problem: String, advice: &'static str) {
         self.findings.push(Finding { subject: subject.to_string(), problem, advice, fixed: false, is_oddity: true });
     }
 }
@@ -95,6 +101,9 @@ pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Re
             "`--fix` rebuilds it from the transcripts",
             fixed,
         );
+    }
+    for (path, why) in &listing.newer {
+        diagnosis.add_oddity(path.display(), format!("the snapshot was left alone: {why}"), NEWER);
     }
     for (path, before, now) in &listing.shortened {
         let problem = format!("it had {before} records and now has {now}: its end is gone");
@@ -133,6 +142,9 @@ fn index(store: &Store, mode: Mode, diagnosis: &mut Diagnosis) {
     let problems = match index.examine(store) {
         Ok(problems) => problems,
         Err(Trouble::Absent | Trouble::Busy) => return,
+        Err(trouble @ Trouble::Newer { .. }) => {
+            return diagnosis.add_oddity(layout::INDEX, format!("the index was left alone: {trouble}"), NEWER);
+        }
         Err(trouble) => vec![trouble.to_string()],
     };
     let Some(first) = problems.first() else { return };

@@ -6,7 +6,7 @@
 //! date by folding what was added since; what was folded before is proved by the bytes before it, which hold a chained checksum.
 //!
 //! Everything here may fail without harm: each answer can also be had from the files ([`crate::catalog`]). A database
-//! that is damaged or of another version is set aside and built anew, and one that is locked is left alone.
+//! that is damaged or of an older version is set aside and built anew. One that is locked, or that a newer version of the program made, is left alone.
 //! Writers are never delayed for long: a mark that cannot be left in time becomes the file `index.distrust`, after which every row is compared.
 //!
 //! `gate` lets nobody use a file that has lost its name, `schema` has the tables, `row` what is in one, `proof` sees that none is
@@ -56,8 +56,15 @@ const LOCK_PAUSE: Duration = Duration::from_millis(1);
 pub enum Trouble {
     /// There is none.
     Absent,
-    /// It is damaged, or of another version, and why.
+    /// It is damaged, or of an older version, and why.
     Unusable(String),
+    /// A newer version of the program made it, for which it stays as it is.
+    Newer {
+        /// Its version.
+        version: i64,
+        /// The newest one that this program knows.
+        known: i64,
+    },
     /// Another process is writing it.
     Busy,
     /// The system does not allow it: a read-only or full disk.
@@ -71,6 +78,7 @@ impl fmt::Display for Trouble {
         match self {
             Trouble::Absent => f.write_str("there is none"),
             Trouble::Unusable(why) => f.write_str(why),
+            Trouble::Newer { version, known } => f.write_str(&newer(*version, *known)),
             Trouble::Busy => f.write_str("another process is writing it"),
             Trouble::Refused(why) => f.write_str(why),
             Trouble::Store(error) => error.fmt(f),
@@ -102,6 +110,11 @@ impl From<rusqlite::Error> for Trouble {
             _ => Trouble::Unusable(error.to_string()),
         }
     }
+}
+
+/// Says of a cache that a newer version of the program made it.
+pub(crate) fn newer(version: impl fmt::Display, known: impl fmt::Display) -> String {
+    format!("a newer version of unforget made it (version {version}, and this program knows {known})")
 }
 
 /// The result of asking the index.

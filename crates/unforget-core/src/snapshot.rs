@@ -2,7 +2,7 @@
 //!
 //! A row counts only while its file has the length and modification time that the row says. A snapshot that is
 //! missing, cut, damaged or from a newer version is as good as none: everything in it can be read from the
-//! transcripts, except that a session once existed whose file is now gone.
+//! transcripts, except that a session once existed whose file is now gone. One from a newer version is never replaced: the program that wrote it needs it.
 
 use std::io;
 use std::path::Path;
@@ -32,8 +32,21 @@ pub enum Found {
     Rows(Vec<Row>),
     /// No file.
     Nothing,
-    /// A file that is no snapshot of this version, and why.
+    /// A file that is no snapshot, and why.
     Unusable(String),
+    /// A snapshot that a newer version of the program wrote, and which.
+    Newer(String),
+}
+
+/// What became of a snapshot that was to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// It was written.
+    Whole,
+    /// It was written; what was there was of no use, for this reason, and is kept beside it.
+    SetAside(String),
+    /// It was not, because a newer version of the program wrote the one that is there.
+    Left(String),
 }
 
 /// Reads a snapshot, whatever is there.
@@ -50,7 +63,7 @@ pub fn read(medium: &dyn Medium, path: &Path) -> Found {
     struct Version {
         version: u64,
     }
-    let newer = |version| Found::Unusable(format!("it has version {version}, and this program knows {VERSION}"));
+    let newer = |version| Found::Newer(crate::index::newer(version, VERSION));
     match serde_json::from_slice::<Wire>(&bytes) {
         Ok(wire) if wire.version > VERSION => newer(wire.version),
         Ok(wire) => Found::Rows(wire.sessions),
@@ -61,9 +74,14 @@ pub fn read(medium: &dyn Medium, path: &Path) -> Found {
     }
 }
 
-/// Replaces a snapshot; one that was unusable is kept beside it.
-pub fn write(medium: &dyn Medium, path: &Path, rows: &[Row], set_aside: Option<i64>) -> Result<()> {
-    if let Some(now_ms) = set_aside {
+/// Replaces a snapshot, unless a newer version of the program wrote it; one that was unusable is kept beside it.
+pub fn write(medium: &dyn Medium, path: &Path, rows: &[Row], now_ms: i64) -> Result<Written> {
+    let written = match read(medium, path) {
+        Found::Newer(why) => return Ok(Written::Left(why)),
+        Found::Unusable(why) => Written::SetAside(why),
+        Found::Rows(_) | Found::Nothing => Written::Whole,
+    };
+    if let Written::SetAside(_) = written {
         let bad = path.with_extension(format!("json.bad-{now_ms}"));
         match medium.rename(path, &bad) {
             Ok(()) => {}
@@ -79,5 +97,6 @@ pub fn write(medium: &dyn Medium, path: &Path, rows: &[Row], set_aside: Option<i
         text.push_str(&row);
     }
     text.push_str("\n]}\n");
-    replace_durable(medium, path, text.as_bytes()).context("write", path)
+    replace_durable(medium, path, text.as_bytes()).context("write", path)?;
+    Ok(written)
 }

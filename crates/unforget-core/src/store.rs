@@ -64,6 +64,8 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Snapshots that were of no use, with the reason.
     pub unusable: Vec<(PathBuf, String)>,
+    /// Snapshots that a newer version of the program wrote, with which one: they are left alone.
+    pub newer: Vec<(PathBuf, String)>,
     /// Folders that could not be looked into, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
     /// Transcripts of which the snapshot remembers more records, with both counts: the end is gone without a trace.

@@ -1,5 +1,7 @@
 //! The commands, one module each, and what they share: the store, the output, the meaning of REF.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,6 +72,8 @@ pub(crate) struct Context {
     pub(crate) catalog: Catalog,
     pub(crate) home: PathBuf,
     pub(crate) json: bool,
+    /// Caches of a newer version that a person has heard of.
+    told_newer: RefCell<BTreeSet<PathBuf>>,
 }
 
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
@@ -104,7 +108,8 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         _ => Durability::PowerLoss,
     };
     let catalog = home::catalog(home.clone(), durability);
-    let context = Context { store: catalog.store().clone(), catalog, home, json: cli.json };
+    let context =
+        Context { store: catalog.store().clone(), catalog, home, json: cli.json, told_newer: RefCell::default() };
     match command {
         None => chat::run(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
         Some(Command::Chat(args)) => chat::run(&context, &args),
@@ -230,6 +235,12 @@ impl Context {
         for (path, why) in &notes.unusable {
             self.tell(&format!("note: {}: {why}; the list was rebuilt from the transcripts", path.display()))?;
         }
+        for (path, why) in &notes.newer {
+            // Each answer meets it again, and one word about it is enough.
+            if self.told_newer.borrow_mut().insert(path.clone()) {
+                self.tell(&format!("note: {}: {why}; it was left alone, and the transcripts answer", path.display()))?;
+            }
+        }
         for (path, before, now) in &notes.shortened {
             let path = path.display();
             self.tell(&format!("damage: {path} had {before} records and now has {now}: its end is gone"))?;
@@ -243,7 +254,7 @@ impl Context {
     /// Brings the readable snapshots up to date; done when the answer is out.
     pub(crate) fn refresh(&self) -> Result<()> {
         match self.catalog.refresh() {
-            Ok(unusable) => self.tell_notes(&Notes { unusable, ..Notes::default() }),
+            Ok(notes) => self.tell_notes(&notes),
             // The snapshot is a convenience: a list from a read-only or full disk is as good without it.
             Err(error) if EXPECTED.iter().any(|kind| error.is_io(*kind)) => Ok(()),
             Err(error) => self.tell(&format!("note: {error}")),

@@ -1,4 +1,5 @@
-//! The tables. A change of any of them, or of what a fold puts into them, takes a new [`VERSION`]: an index of another one is built anew.
+//! The tables. A change of any of them, or of what a fold puts into them, takes a new [`VERSION`]: an index of an older one is built anew, and one of a newer one is left to the
+//! program that made it.
 
 use rusqlite::Connection;
 
@@ -115,6 +116,7 @@ pub(super) fn check(connection: &Connection) -> Asked<()> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     match (number("application_id")?, number("user_version")?) {
         (APPLICATION, VERSION) => Ok(()),
+        (APPLICATION, version) if version > VERSION => Err(Trouble::Newer { version, known: VERSION }),
         (APPLICATION, version) => {
             Err(Trouble::Unusable(format!("it has version {version}, and this program knows {VERSION}")))
         }

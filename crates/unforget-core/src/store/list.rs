@@ -10,7 +10,7 @@ use crate::layout::{self, AgentDir};
 use crate::medium::{FileKind, Stat};
 use crate::reader::LogReader;
 use crate::session;
-use crate::snapshot::{self, Found};
+use crate::snapshot::{self, Found, Written};
 use crate::stamp::SessionId;
 use crate::store::{Entry, Listing, Store};
 use crate::summary::{self, Row, State};
@@ -84,6 +84,7 @@ impl Store {
                 listing.unusable.push((dir.snapshot(), why));
                 listing.stale.insert(dir.clone());
             }
+            Found::Newer(why) => listing.newer.push((dir.snapshot(), why)),
         }
         let transcripts = match self.transcripts(&dir.sessions()) {
             Ok(transcripts) => transcripts,
@@ -175,16 +176,9 @@ impl Store {
         Ok(found)
     }
 
-    /// Replaces an agent's snapshot; one that was of no use is kept beside it, and told.
-    pub(crate) fn write_snapshot(&self, dir: &AgentDir, rows: &[Row]) -> Result<Option<(PathBuf, String)>> {
-        let path = dir.snapshot();
-        let unusable = match snapshot::read(self.medium.as_ref(), &path) {
-            Found::Unusable(why) => Some((path.clone(), why)),
-            Found::Rows(_) | Found::Nothing => None,
-        };
-        let set_aside = unusable.as_ref().map(|_| self.source.now_ms());
-        snapshot::write(self.medium.as_ref(), &path, rows, set_aside)?;
-        Ok(unusable)
+    /// Replaces an agent's snapshot; one that was of no use is kept beside it.
+    pub(crate) fn write_snapshot(&self, dir: &AgentDir, rows: &[Row]) -> Result<Written> {
+        snapshot::write(self.medium.as_ref(), &dir.snapshot(), rows, self.source.now_ms())
     }
 
     /// Brings the snapshots up to date that a listing found stale.
@@ -194,9 +188,7 @@ impl Store {
                 listing.entries.iter().filter(|entry| entry.dir == *dir).map(|entry| entry.row.clone()).collect();
             rows.truncate(snapshot::ROWS);
             rows.sort_by(|a, b| a.id.cmp(&b.id));
-            let unusable = listing.unusable.iter().any(|(path, _)| *path == dir.snapshot());
-            let set_aside = unusable.then(|| self.source.now_ms());
-            snapshot::write(self.medium.as_ref(), &dir.snapshot(), &rows, set_aside)?;
+            self.write_snapshot(dir, &rows)?;
         }
         Ok(())
     }

@@ -77,11 +77,17 @@ fn x02_an_index_that_was_cut_is_kept_byte_for_byte() {
 }
 
 #[test]
-fn x02_an_index_of_a_newer_version_is_not_taken_for_ours() {
+fn x02_h7_a_list_of_a_newer_version_is_not_taken_for_ours_and_left_alone() {
     let (medium, store, before) = indexed(2);
-    medium.write_file(SNAPSHOT, br#"{"version":2,"sessions":[]}"#).unwrap();
-    let listing = store.list().unwrap();
-    assert_eq!((listing.entries, listing.unusable.len()), (before, 1));
+    for newer in [&br#"{"version":2,"sessions":[]}"#[..], br#"{"version":3,"sessions":{"of":"another form"}}"#] {
+        medium.write_file(SNAPSHOT, newer).unwrap();
+        let listing = store.list().unwrap();
+        assert_eq!((&listing.entries, listing.unusable.len(), listing.newer.len()), (&before, 0, 1));
+        store.refresh(&listing).unwrap();
+        let told = doctor::examine(&store, Mode::Fix, |_| {}).unwrap();
+        assert_eq!((told.open().count(), told.oddities().count()), (0, 1), "{told:?}");
+        assert_eq!((medium.read(SNAPSHOT).unwrap(), bad(&medium)), (newer.to_vec(), Vec::new()));
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use unforget_core::doctor::{self, Mode};
+use unforget_core::index::Trouble;
 use unforget_core::listing::Ask;
 use unforget_core::store::Entry;
 
@@ -21,7 +23,7 @@ pub(super) fn sql(path: &Path, text: &str) {
     rusqlite::Connection::open(path).unwrap().execute_batch(text).unwrap();
 }
 
-pub(super) const HARMS: [Harm; 23] = [
+pub(super) const HARMS: [Harm; 22] = [
     ("X01 0 bytes", |path| std::fs::write(path, b"").unwrap(), false),
     ("X02 cut in the middle", |path| cut(path, 2), true),
     ("cut to one page", |path| shorten(path, 4096), true),
@@ -32,7 +34,6 @@ pub(super) const HARMS: [Harm; 23] = [
     ("another page size", |path| overwrite(path, 16, &[0x20, 0x00]), true),
     ("a page of noise", |path| overwrite(path, 4096, &[0xa5; 4096]), true),
     ("pages of noise behind the first", |path| overwrite(path, 4096, &[0x5a; 65536]), true),
-    ("a newer version", |path| sql(path, "PRAGMA user_version = 99"), true),
     ("an older version", |path| sql(path, "PRAGMA user_version = 0"), true),
     ("another program's", |path| sql(path, "PRAGMA application_id = 1; DROP TABLE folds"), true),
     ("a table less", |path| sql(path, "DROP TABLE sessions"), true),
@@ -85,6 +86,33 @@ fn whatever_happens_to_the_index_no_answer_changes() {
         assert_eq!(scene.notes().unusable, [], "{what}: it is told once");
         assert_eq!(scene.reads(), 0, "{what}: the index works again");
     }
+}
+
+#[test]
+fn h7_an_index_of_a_newer_version_is_left_alone() {
+    let scene = Scene::new();
+    scene.fill();
+    let before = scene.same();
+    settle(&scene);
+    let path = scene.home.join("index.sqlite");
+    sql(&path, "PRAGMA user_version = 99; PRAGMA wal_checkpoint(TRUNCATE)");
+    let bytes = std::fs::read(&path).unwrap();
+    for _ in 0..2 {
+        let notes = scene.notes();
+        assert_eq!(notes.unusable, []);
+        let [(file, why)] = &notes.newer[..] else { panic!("{notes:?}") };
+        assert!(file == Path::new("index.sqlite") && why.contains("version 99"), "{notes:?}");
+        assert_eq!(scene.same(), before, "the files answer");
+    }
+    // Writers and the doctor leave it, too.
+    let closed = scene.talk("main:cli:ann", "elderberries").close();
+    assert!(matches!(closed, Err(Trouble::Newer { version: 99, .. })), "{closed:?}");
+    assert_eq!(scene.same().len(), before.len() + 1);
+    let told = doctor::examine(scene.catalog().store(), Mode::Fix, |_| {}).unwrap();
+    assert_eq!(told.open().count(), 0, "{told:?}");
+    assert!(told.oddities().any(|finding| finding.problem.contains("version 99")), "{told:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    assert!(!names(&scene.home).iter().any(|name| name.contains(".bad-")), "{:?}", names(&scene.home));
 }
 
 /// How many bits are changed somewhere, one at a time.

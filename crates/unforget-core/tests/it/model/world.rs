@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use unforget_core::catalog::Catalog;
+use unforget_core::catalog::{Catalog, Notes};
 use unforget_core::error::Error;
 use unforget_core::fork::{Wish, fork};
 use unforget_core::index::Index;
@@ -143,7 +143,9 @@ impl World {
             Operation::Export { session } => self.export(*session),
             Operation::BringBack { who, copy } => self.bring_back(*who, *copy),
             Operation::TakeInWords { who, sessions } => self.take_in_words(*who, *sessions),
-            Operation::Refresh { who } => assert_eq!(self.processes[*who].refresh().unwrap(), []),
+            Operation::Refresh { who } => {
+                assert_eq!(self.processes[*who].refresh().unwrap(), Notes::default());
+            }
             Operation::Cut { who, session, records } => self.cut(*who, *session, *records),
             Operation::Harm(harm) => self.harm(*harm),
             Operation::Age { place } => self.age(*place),

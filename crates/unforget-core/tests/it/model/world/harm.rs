@@ -57,7 +57,7 @@ impl World {
                 bytes[from..].fill(0xa5);
                 std::fs::write(&path, bytes).unwrap();
             }
-            Harm::OtherVersion => drop(connection.execute_batch("PRAGMA user_version = 99")),
+            Harm::OtherVersion => drop(connection.execute_batch("PRAGMA user_version = 1")),
             Harm::Deleted | Harm::DeletedAlone => {}
         }
     }
