@@ -20,7 +20,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NewType
 from uuid import UUID, uuid4
@@ -33,7 +34,7 @@ from claude_agent_sdk.types import SessionKey, SessionStoreEntry
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket
 from unforget import UnforgetSessionStore
-from unforget.errors import NotFound, UnforgetError
+from unforget.errors import NotFound, TryAgain, UnforgetError
 
 from connection import Connection
 
@@ -47,10 +48,15 @@ REMOTE = f"agentcore://{os.environ.get('MEMORY_ID', '')}"
 FOLDER = Path(os.environ.get("UNFORGET_HOME") or Path(tempfile.gettempdir()) / "assistant")
 TOOLS = ["Read", "Bash"]
 ANSWER_SECONDS = float(os.environ.get("ANSWER_SECONDS", "60"))
+# How long a turn waits for a memory that does not take what was said, in all.
+MEMORY_SECONDS = float(os.environ.get("MEMORY_SECONDS", "5"))
+AGAIN_SECONDS = 2
 USER_HEADER = "X-Amzn-Bedrock-AgentCore-Runtime-User-Id"
 
 app = BedrockAgentCoreApp()
 log = app.logger
+# What a memory has not taken yet, also after its turn.
+senders: set[asyncio.Task[None]] = set()
 # Two prompts at a time would split a conversation in two, so that the second one waits.
 turns: WeakValueDictionary[tuple[Actor, ClaudeSessionId], asyncio.Lock] = WeakValueDictionary()
 
@@ -90,13 +96,36 @@ class ActorStore(UnforgetSessionStore):
     def __init__(self, actor: Actor, folder: Path, client: Connection) -> None:
         super().__init__(home=folder, remote=REMOTE, tenant=actor, project="assistant", ack="remote")
         self._client = client
+        self._is_late = False
         self.unsaved: list[list[SessionStoreEntry]] = []
+        self.sending: set[asyncio.Task[None]] = set()
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Saves what was said. If it cannot be saved the SDK tries again, twice, and then goes on without."""
+        """Saves what was said. A turn waits MEMORY_SECONDS for the memory, once, and then goes on without it: the store keeps what was said on this
+        machine, and it is sent when the memory answers. What the memory refuses for good the SDK tries again, twice, and then goes on without.
+        """
         if not any(batch is entries for batch in self.unsaved):
             self.unsaved.append(entries)
-        await super().append(key, entries)
+        sender = asyncio.create_task(self._send(key, entries))
+        self.sending.add(sender)
+        sender.add_done_callback(self.sending.discard)
+        done, _ = await asyncio.wait([sender], timeout=0 if self._is_late else MEMORY_SECONDS)
+        if done:
+            sender.result()
+        elif not self._is_late:
+            self._is_late = True
+            message = f"the memory did not answer within {MEMORY_SECONDS:g} s; what was said is kept on this machine and sent later"
+            log.error("session %s: not saved: %s", key["session_id"], message)
+            await self._client.tell_error("not_saved", message)
+
+    async def _send(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        while True:
+            try:
+                await super().append(key, entries)
+                break
+            except TryAgain as error:
+                log.warning("session %s: not saved yet: %s", key["session_id"], error)
+                await asyncio.sleep(AGAIN_SECONDS)
         self.unsaved = [batch for batch in self.unsaved if batch is not entries]
         roles = {entry["type"] for entry in entries} & {"user", "assistant"}
         if roles and "subpath" not in key:
@@ -110,6 +139,29 @@ class ActorStore(UnforgetSessionStore):
         return entries
 
 
+@app.async_task  # The runtime does not take a machine away that has something to send.
+async def send_later(store: ActorStore, session: ClaudeSessionId) -> None:
+    """Waits until the memory has taken what was said, however long that takes."""
+    async with store:
+        while store.sending:
+            await asyncio.wait(store.sending)
+    log.info("session %s: %s", session, "not saved" if store.unsaved else "saved, later than its turn")
+
+
+@asynccontextmanager
+async def ending(store: ActorStore, session: ClaudeSessionId) -> AsyncIterator[None]:
+    """Closes a store at the end of a turn, or when everything is sent."""
+    try:
+        yield
+    finally:
+        if store.sending:
+            sender = asyncio.create_task(send_later(store, session))
+            senders.add(sender)
+            sender.add_done_callback(senders.discard)
+        else:
+            await store.aclose()
+
+
 @app.async_task  # `/ping` says HealthyBusy meanwhile, so that the runtime lets a turn end whose client has gone.
 async def answer(client: Connection, actor: Actor, session: ClaudeSessionId, is_new: bool, prompt: str) -> None:
     """Answers a prompt, whether anybody still listens or not."""
@@ -119,8 +171,9 @@ async def answer(client: Connection, actor: Actor, session: ClaudeSessionId, is_
     lock = turns.setdefault((actor, session), asyncio.Lock())
     result: ResultMessage | None = None
     # The copy of a conversation that the command line works on ends with the turn.
+    store = ActorStore(actor, folder / "home", client)
     with tempfile.TemporaryDirectory() as config:
-        async with lock, ActorStore(actor, folder / "home", client) as store:
+        async with lock, ending(store, session):
             options = ClaudeAgentOptions(
                 session_store=store,
                 session_store_flush="eager",  # As it is said, not at the end of the turn.

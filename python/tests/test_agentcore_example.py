@@ -81,6 +81,14 @@ class Stands:
         """Ends the memory alone."""
         self._end(self._processes.pop(0))
 
+    def hang(self) -> None:
+        """Has the memory take connections and answer nothing."""
+        self._processes[0].send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Has it answer again."""
+        self._processes[0].send_signal(signal.SIGCONT)
+
     def end(self) -> None:
         for process in self._processes:
             self._end(process)
@@ -434,3 +442,45 @@ def test_what_cannot_be_saved_is_told(stands: Stands, machines: Callable[..., Ma
     assert told[-1]["type"] == "done" and told[-1]["saved"] is False
     assert {one["code"] for one in told if one["type"] == "error"} == {"not_saved"}
     assert "not saved" in machine.words()
+
+
+def test_p12_a_memory_that_hangs_holds_no_turn_up_and_gets_the_words_later(
+    stands: Stands, machines: Callable[..., Machine]
+) -> None:
+    machine = machines(MEMORY_SECONDS="1")
+    stands.hang()
+    began = time.monotonic()
+    told = run(machine.say("remember BANANA"))
+    # It was no answer within 100 seconds.
+    assert time.monotonic() - began < 60
+    assert told[-1]["type"] == "done" and told[-1]["saved"] is False
+    assert "BANANA" in told.text()
+    errors = [one for one in told if one["type"] == "error"]
+    assert [one["code"] for one in errors] == ["not_saved"], "it is told once"
+    assert "within 1 s" in errors[0]["message"] and "sent later" in errors[0]["message"]
+    assert "saved" not in told.kinds()
+    session = str(told[0]["session_id"])
+    stands.go_on()
+    end = time.monotonic() + PATIENCE
+    while f"session {session}: saved, later than its turn" not in machine.words():
+        assert time.monotonic() < end, machine.words()
+        time.sleep(0.1)
+    machine.destroy()
+    told = run(machines().say("[[recall]]", session))
+    assert told.session() == session
+    assert "remember BANANA" in told.text()
+
+
+def test_p12_a_memory_that_refuses_connections_holds_no_turn_up(
+    stands: Stands, machines: Callable[..., Machine]
+) -> None:
+    stands.forget()
+    machine = machines(MEMORY_SECONDS="1")
+    began = time.monotonic()
+    told = run(machine.say("remember BANANA"))
+    assert time.monotonic() - began < 60
+    assert told[-1]["type"] == "done" and told[-1]["saved"] is False
+    assert [one["code"] for one in told if one["type"] == "error"] == ["not_saved"]
+    # The next turn finds on this machine what was said here.
+    told = run(machine.say("[[recall]]", str(told[0]["session_id"])))
+    assert "remember BANANA" in told.text() and told[-1]["saved"] is False
