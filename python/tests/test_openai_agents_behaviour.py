@@ -16,7 +16,7 @@ import pytest
 from agents import Agent, ModelResponse, RunConfig, Runner, SQLiteSession, Usage
 from agents.memory import SessionSettings
 from agents.models.interface import Model
-from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputMessage, ResponseOutputText
 
 from unforget import OpenAIAgentsSession
 from unforget.errors import Closed, UnforgetError
@@ -59,14 +59,49 @@ class Answers(Model):
         message = ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 
-    def stream_response(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
+    async def stream_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = await self.get_response(system_instructions, input)
+        response = Response(
+            id="r",
+            created_at=0,
+            model="m",
+            object="response",
+            output=answer.output,
+            tool_choice="none",
+            tools=[],
+            parallel_tool_calls=False,
+        )
+        yield ResponseCompletedEvent(type="response.completed", response=response, sequence_number=0)
 
 
 def run(agent: Agent[Any], prompt: Any, **options: Any) -> Awaitable[Any]:
     config = options.pop("run_config", None) or RunConfig(tracing_disabled=True)
     return Runner.run(agent, prompt, run_config=config, **options)
 
+
+async def run_streamed(agent: Agent[Any], prompt: Any, **options: Any) -> None:
+    config = options.pop("run_config", None) or RunConfig(tracing_disabled=True)
+    async for _ in Runner.run_streamed(agent, prompt, run_config=config, **options).stream_events():
+        pass
+
+
+async def run_sync(agent: Agent[Any], prompt: Any, **options: Any) -> None:
+    config = options.pop("run_config", None) or RunConfig(tracing_disabled=True)
+
+    def work() -> None:
+        # It needs a loop that does not run yet.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            Runner.run_sync(agent, prompt, run_config=config, **options)
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    await asyncio.to_thread(work)
+
+
+WAYS: dict[str, Callable[..., Awaitable[Any]]] = {"run": run, "run_sync": run_sync, "run_streamed": run_streamed}
 
 # Closing.
 
@@ -277,16 +312,45 @@ def test_who_stops_waiting_leaves_the_session_usable(open_session: Open) -> None
 # Runs.
 
 
-def test_a_run_hears_what_was_said_before(open_session: Open) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_h8_a_run_hears_what_was_said_before(open_session: Open, way: str) -> None:
     async def main() -> None:
         model = Answers()
         agent = Agent("a", model=model)
-        await run(agent, "my name is Ada", session=open_session())
-        await run(agent, "what is my name?", session=open_session())
-        await run(agent, "and mine?", session=open_session("another"))
+        await WAYS[way](agent, "my name is Ada", session=open_session())
+        await WAYS[way](agent, "what is my name?", session=open_session())
+        await WAYS[way](agent, "and mine?", session=open_session("another"))
         texts = [[item.get("content") for item in items if item.get("role") == "user"] for items in model.inputs]
         assert texts == [["my name is Ada"], ["my name is Ada", "what is my name?"], ["and mine?"]]
         assert [item["role"] for item in await open_session().get_items()] == ["user", "assistant"] * 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_h8_history_that_a_callback_repeats_is_not_kept_twice(open_session: Open, way: str) -> None:
+    def join(history: list[Any], new: list[Any]) -> list[Any]:
+        return [*history, *history[:1], *new]
+
+    async def main() -> None:
+        session = open_session()
+        config = RunConfig(tracing_disabled=True, session_input_callback=join)
+        for turn in range(3):
+            await WAYS[way](Agent("a", model=Answers()), f"user {turn}", session=session, run_config=config)
+        items = await session.get_items()
+        assert [item["content"] for item in items if item["role"] == "user"] == ["user 0", "user 1", "user 2"]
+        assert len(items) == 6
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_h8_a_run_whose_words_cannot_be_kept_fails_and_does_not_hang(open_session: Open, way: str) -> None:
+    async def main() -> None:
+        session = open_session()
+        session.close()
+        with pytest.raises(RuntimeError):
+            await asyncio.wait_for(WAYS[way](Agent("a", model=Answers()), "hello", session=session), 300)
 
     asyncio.run(main())
 
