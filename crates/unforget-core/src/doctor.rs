@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::blob::{BlobRef, references};
 use crate::error::{Error, IoContext as _, Result};
+use crate::exposure::Exposure;
 use crate::index::Trouble;
 use crate::layout;
 use crate::medium::{FileKind, TEMPORARY};
@@ -123,7 +124,10 @@ pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Re
         Mode::Fix => retention::bring_back_payloads(store).unwrap_or(0),
     };
     if brought_back > 0 {
-        let problem = format!("{brought_back} payloads that an interrupted clean-up had moved aside are back");
+        let problem = match brought_back {
+            1 => "1 payload that an interrupted clean-up had moved aside is back".to_owned(),
+            many => format!("{many} payloads that an interrupted clean-up had moved aside are back"),
+        };
         diagnosis.add(layout::BLOBS, problem, "", true);
     }
     for entry in listing.entries.iter().chain(&store.deleted()?) {
@@ -164,7 +168,8 @@ fn permissions(store: &Store, mode: Mode, path: &Path, wanted: u32, diagnosis: &
     }
     let fixed = mode == Mode::Fix && store.medium().set_mode(path, wanted).is_ok();
     let shown = if path.as_os_str().is_empty() { store.medium().root() } else { path.to_path_buf() };
-    let problem = format!("other users can reach it (mode {:03o})", stat.mode);
+    let what = if stat.mode & 0o022 == 0 { "reach" } else { "change" };
+    let problem = format!("other users can {what} it (mode {:03o})", stat.mode);
     diagnosis.add(shown.display(), problem, "`--fix` makes it private", fixed);
     Ok(())
 }
@@ -186,6 +191,12 @@ fn session(
         Err(error) => return Err(error),
     };
     progress(&path);
+    if let Some(exposure) = Exposure::of(store.medium().as_ref(), &path)?
+        && let Some(owner) = exposure.owner
+    {
+        let problem = format!("it belongs to another user (uid {owner}), who can change every line");
+        diagnosis.add(path.display(), problem, "look at what it says; if it is yours, `chown` it", false);
+    }
     permissions(store, mode, &path, 0o600, diagnosis)?;
     let mut health = match check(store, &path) {
         Ok(health) => health,

@@ -16,6 +16,7 @@ pub mod catalog;
 pub mod doctor;
 pub mod encode;
 pub mod error;
+pub mod exposure;
 pub mod files;
 pub mod fork;
 pub mod frontier;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::blob::Blobs;
 use crate::error::{Change, Error, Result};
+use crate::exposure::Exposure;
 use crate::history::{Limits, Path, UNKNOWN_OUTCOME};
 use crate::index::{Asked, Ending, Index, Touched};
 use crate::json;
@@ -120,6 +121,13 @@ impl Session {
             Some(notice) if notice.is_told => notice.index.update(&notice.touched, Ending::Closed),
             _ => Ok(()),
         }
+    }
+
+    /// Why others can change the transcript, unless that is what they were let in for.
+    pub fn exposure(&self) -> Option<Exposure> {
+        // A file that cannot be looked at will say so when it is written.
+        let found = Exposure::of(self.medium.as_ref(), self.log.path()).ok().flatten();
+        found.filter(Exposure::is_alarming)
     }
 
     /// The session's id.

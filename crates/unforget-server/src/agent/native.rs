@@ -69,6 +69,9 @@ impl Agent for Native {
     fn open<'a>(&'a self, realm: &'a Arc<Realm>, name: &'a Name) -> BoxFuture<'a, Result<Box<dyn Voice>>> {
         Box::pin(async move {
             let session = realm.store().open(&realm.entry(&name.id)?)?;
+            if let Some(exposure) = session.exposure() {
+                tracing::warn!(session = %name.id, "the transcript: {exposure}");
+            }
             let tools = (self.tools)(realm, &name.id).map_err(|error| Problem::internal("the tools", &error))?;
             Ok(Box::new(Speaking { agent: self.clone(), session, tools }) as Box<dyn Voice>)
         })

@@ -72,6 +72,9 @@ pub(crate) fn session(chat: &Chat<'_>, out: &mut impl std::io::Write) -> Result<
     if let Some(sealed) = session.sealed() {
         writeln!(out, "  {yellow}Repaired: {}{yellow:#}", screen::one_line(&sealed.to_string()))?;
     }
+    if let Some(exposure) = session.exposure() {
+        writeln!(out, "  {yellow}Warning: the transcript: {exposure} (`unforget doctor`){yellow:#}")?;
+    }
     for repair in told(&view.history.repairs) {
         writeln!(out, "  {yellow}Repaired: {repair}{yellow:#}")?;
     }

@@ -27,6 +27,10 @@ pub(crate) fn run(context: &Context, args: &Append) -> Result<Outcome> {
             Sealed::Completed => "note: the last line lacked its line feed, which was added".to_owned(),
         })?;
     }
+    if let Some(exposure) = session.exposure() {
+        let path = context.home.join(session.path());
+        context.tell(&format!("warning: {}: {exposure}", path.display()))?;
+    }
     let mut out = std::io::stdout().lock();
     for (index, line) in std::io::stdin().lock().lines().enumerate() {
         let number = index + 1;

@@ -1,5 +1,7 @@
 //! What is not as it should be is said: by `append`, `show`, `doctor` and in their JSON.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
 use serde_json::Value;
 
 use crate::support::Home;
@@ -80,4 +82,29 @@ fn h7_a_type_with_letters_that_look_like_others_is_spelled_out() {
     assert!(said.code == 0 && said.err.contains("`us\\u{435}r` is no type"), "{said:?}");
     let said = home.run(&["doctor"]);
     assert!(said.out.contains("unknown type `us\\u{435}r`"), "{said:?}");
+}
+
+#[test]
+fn h7_a_transcript_that_others_can_change_is_reported_and_told_to_its_writer() {
+    let home = Home::new();
+    let id = home.conversation("main:cli:user", &["one"]);
+    let (path, own) = (home.transcript(&id), std::fs::metadata("/proc/self").unwrap().uid());
+    let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let append = || home.feed(&["append", &id], "{\"type\":\"user\",\"content\":\"more\"}\n");
+    mode(0o666);
+    let said = append();
+    assert!(said.code == 0 && said.err.starts_with("warning: ") && said.err.contains("(mode 666)"), "{said:?}");
+    let said = home.run(&["doctor"]);
+    assert!(said.code == 4 && said.out.contains("other users can change it (mode 666)"), "{said:?}");
+    // A group that was let in is reported, and its members are not warned each time.
+    mode(0o660);
+    assert_eq!((append().err.as_str(), home.run(&["doctor"]).code), ("", 4));
+    assert_eq!(home.run(&["doctor", "--fix"]).code, 0);
+    if own == 0 {
+        std::os::unix::fs::chown(&path, Some(4242), None).unwrap();
+        let said = append();
+        assert!(said.err.contains("it belongs to another user (uid 4242)"), "{said:?}");
+        let said = home.run(&["doctor", "--fix"]);
+        assert!(said.code == 4 && said.out.contains("belongs to another user (uid 4242)"), "{said:?}");
+    }
 }
