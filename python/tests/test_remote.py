@@ -30,6 +30,22 @@ def store(home: Path, remote: Path, **more: Any) -> UnforgetSessionStore:
     return UnforgetSessionStore(home=home, remote=f"file://{remote}", **more)
 
 
+def test_p8_a_remote_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+
+    async def main() -> None:
+        async with store(tmp_path / "home", missing, ack="remote") as away:
+            for asked in (away.append(KEY, [{"type": "user", "uuid": "1"}]), away.load({**KEY, "session_id": "other"})):
+                with pytest.raises(TryAgain, match=f"there is no directory {missing}.*mkdir -p") as caught:
+                    await asked
+                assert caught.value.code == "unavailable"
+            missing.mkdir()
+            await away.append(KEY, [{"type": "user", "uuid": "1"}])
+            assert await away.load(KEY) == [{"type": "user", "uuid": "1"}]
+
+    asyncio.run(asyncio.wait_for(main(), 300))
+
+
 def test_a_session_goes_on_from_another_home(tmp_path: Path, remote: Path) -> None:
     async def main() -> None:
         async with store(tmp_path / "a", remote, ack="remote") as here, store(tmp_path / "b", remote) as there:

@@ -93,6 +93,14 @@ describe('the program', { skip: needsProgram }, () => {
     await assert.rejects(within(60_000, nowhere.connect()), { code: 'storage', message: /\/dev\/null\/store/ });
   });
 
+  test('P8: whose remote folder is missing names it', async (context) => {
+    const scene = new Scene(context);
+    const missing = `${scene.folder}/missing`;
+    const store = scene.open({ home: scene.folder, binary: PROGRAM, remote: `file://${missing}`, ack: 'remote', log: () => {} });
+    const message = new RegExp(`there is no directory ${missing}.*mkdir -p`);
+    await assert.rejects(within(120_000, store.load(KEY)), { code: 'unavailable', message });
+  });
+
   test('that does not like its settings is told at once, with all its words', async (context) => {
     const scene = new Scene(context);
     const { binary, processes } = scene.counted();

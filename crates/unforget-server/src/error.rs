@@ -20,6 +20,8 @@ pub struct Problem {
     pub message: String,
     /// After how many seconds the client may try again, where that is known.
     pub retry_after: Option<u32>,
+    /// The same for the owner of the store, with addresses and paths that others must not see.
+    pub(crate) owners: Option<String>,
 }
 
 /// After how many seconds a client may try again where nothing else is known.
@@ -131,7 +133,7 @@ impl Code {
 impl Problem {
     /// A problem of a kind.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None }
+        Self { code, message: message.into(), retry_after: None, owners: None }
     }
 
     /// The same, and when the client may try again; a part of a second is a whole one.
@@ -194,15 +196,16 @@ impl From<unforget_core::Error> for Problem {
             Error::Invalid(message) => Self::invalid(message),
             Error::Key(error) => Self::invalid(error.to_string()),
             Error::Ambiguous { name, .. } => Self::invalid(format!("`{name}` could mean several sessions")),
-            Error::Io { source, .. }
+            Error::Io { source, path, .. }
                 if matches!(
                     source.kind(),
                     std::io::ErrorKind::StorageFull
                         | std::io::ErrorKind::QuotaExceeded
+                        | std::io::ErrorKind::FileTooLarge
                         | std::io::ErrorKind::ReadOnlyFilesystem
                 ) =>
             {
-                tracing::error!(%source, "the store cannot be written");
+                tracing::error!(%source, path = %path.display(), "the store cannot be written");
                 Self::new(Code::Storage, "the disk is full or cannot be written: nothing of this was saved")
             }
             other => Self::internal("the store", &other),
@@ -229,7 +232,8 @@ impl From<unforget_remote::Error> for Problem {
             Error::Invalid(message) => Self::invalid(message),
             Error::Unavailable { .. } => {
                 tracing::warn!(%error, "the remote");
-                Self::new(Code::Unavailable, "the remote store cannot be reached; try again")
+                let problem = Self::new(Code::Unavailable, "the remote store cannot be reached; try again");
+                Self { owners: Some(error.to_string()), ..problem }
             }
             Error::Conflict { .. } | Error::Diverged { .. } => {
                 tracing::warn!(%error, "the remote");

@@ -165,7 +165,9 @@ fn shown(id: Option<&str>, answer: Result<ask::Answer>) -> String {
                 answer.durability.map_or_else(String::new, |it| format!(",\"durability\":\"{}\"", it.name()));
             format!("{{{id}\"ok\":{}{durability}}}\n", answer.text)
         }
-        Err(Problem { code, message, .. }) => {
+        Err(Problem { code, message, owners, .. }) => {
+            // Who started this process is the owner.
+            let message = owners.unwrap_or(message);
             // Leading elsewhere has no meaning here.
             let code = if code == Code::Moved { Code::Busy } else { code };
             format!("{{{id}\"err\":{},\"code\":\"{}\"}}\n", json::quote(&message), code.name())

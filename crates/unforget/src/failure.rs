@@ -174,6 +174,9 @@ impl From<Error> for Failure {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 failure.hint("free some space and try again: nothing of this was written, everything before it is safe")
             }
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                failure.hint("`ulimit -f unlimited` lifts the limit: nothing of this was written, everything before it is safe")
+            }
             Error::Io { source, .. }
                 if matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) =>
             {

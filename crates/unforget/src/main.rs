@@ -13,6 +13,7 @@ mod commands;
 mod config;
 mod editor;
 mod failure;
+mod file_size;
 mod home;
 mod log;
 mod machine;
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
             return if error.use_stderr() || printed.is_err() { failure::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
+    match file_size::catch() {
+        // Without it a file that becomes too large ends the program, and nothing else changes.
+        Ok(()) | Err(_) => {}
+    }
     match log::begin(&cli).and_then(|()| commands::run(cli)) {
         Ok(outcome) => outcome.into(),
         Err(failure) => failure.report(),

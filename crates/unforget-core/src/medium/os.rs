@@ -289,6 +289,17 @@ fn from_raw(stat: &rustix::fs::Stat) -> Stat {
     }
 }
 
+/// Says which limit a file met, if it is one of this process and not the file system's.
+fn too_large(error: io::Error) -> io::Error {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(limit) => {
+            let message = format!("a file of this process may have {limit} bytes (`ulimit -f`)");
+            io::Error::new(io::ErrorKind::FileTooLarge, message)
+        }
+        None => error,
+    }
+}
+
 fn file_kind(kind: FileType) -> FileKind {
     match kind {
         FileType::RegularFile => FileKind::File,
@@ -324,7 +335,10 @@ struct OsFile(File);
 
 impl Handle for OsFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.0.write(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => too_large(error),
+            _ => error,
+        })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

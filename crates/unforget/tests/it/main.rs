@@ -19,6 +19,7 @@ mod container;
 mod elsewhere;
 mod errors;
 mod export;
+mod file_size;
 mod files;
 mod import;
 mod keep;
