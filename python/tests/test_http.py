@@ -105,8 +105,14 @@ def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> None:
 def test_what_belongs_to_a_home_is_refused_for_a_server() -> None:
     with pytest.raises(InvalidRequest, match="home, ack"):
         UnforgetSessionStore(url="http://localhost", home="/nowhere", ack="disk")
-    with pytest.raises(InvalidRequest, match="needs url"):
-        UnforgetSessionStore(home="/nowhere", token="secret")
+
+
+def test_p6_a_token_without_a_server_and_an_unknown_option_are_refused() -> None:
+    for more in ({}, {"home": "/nowhere"}):
+        with pytest.raises(InvalidRequest, match="needs url"):
+            UnforgetSessionStore(token="secret", **more)
+    with pytest.raises(TypeError, match="tokn"):
+        UnforgetSessionStore(url="http://localhost", tokn="secret")  # type: ignore[call-arg]
 
 
 def test_a_connection_is_used_again(fake: Fake) -> None:

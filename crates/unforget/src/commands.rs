@@ -1,10 +1,9 @@
 //! The commands, one module each, and what they share: the store, the output, the meaning of REF.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::CommandFactory as _;
 use unforget_core::catalog::{Catalog, Holders, Notes};
@@ -73,7 +72,7 @@ pub(crate) struct Context {
     pub(crate) home: PathBuf,
     pub(crate) json: bool,
     /// Caches of a newer version that a person has heard of.
-    told_newer: RefCell<BTreeSet<PathBuf>>,
+    told_newer: Mutex<BTreeSet<PathBuf>>,
 }
 
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
@@ -109,7 +108,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     };
     let catalog = home::catalog(home.clone(), durability);
     let context =
-        Context { store: catalog.store().clone(), catalog, home, json: cli.json, told_newer: RefCell::default() };
+        Context { store: catalog.store().clone(), catalog, home, json: cli.json, told_newer: Mutex::default() };
     match command {
         None => chat::run(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
         Some(Command::Chat(args)) => chat::run(&context, &args),
@@ -237,7 +236,7 @@ impl Context {
         }
         for (path, why) in &notes.newer {
             // Each answer meets it again, and one word about it is enough.
-            if self.told_newer.borrow_mut().insert(path.clone()) {
+            if self.told_newer.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone()) {
                 self.tell(&format!("note: {}: {why}; it was left alone, and the transcripts answer", path.display()))?;
             }
         }

@@ -230,6 +230,10 @@ mod tests {
             assert!(matches!(safe(text), Cow::Borrowed(_)), "{text:?}");
         }
         assert_eq!(safe("▐ Allow?"), "| Allow?");
+    }
+
+    #[test]
+    fn b11_one_is_told_as_one() {
         assert_eq!([number_of(1, "payload"), number_of(2, "payload")], ["1 payload", "2 payloads"]);
     }
 

@@ -151,9 +151,18 @@ fn b9_an_address_that_is_none_is_refused_with_what_would_be_one() {
         assert!(code == 2 && err.contains("file:///directory") && err.contains("s3://bucket/prefix"), "{wrong}: {err}");
     }
     assert!(!home.path("config.toml").exists());
-    let (code, out, _) = run(&["config", "set", "remote", "postgres://ada:SECRET@db.example/notes"]);
+}
+
+#[test]
+fn b11_what_was_set_is_told_and_no_secret() {
+    let home = Home::new();
+    let run = |arguments: &[&str]| {
+        let output = home.command().env("UNFORGET_CONFIG", home.path("config.toml")).args(arguments).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, out) = run(&["config", "set", "remote", "postgres://ada:SECRET@db.example/notes"]);
     assert!(code == 0 && out.starts_with("set remote to postgres://") && !out.contains("SECRET"), "{out}");
-    let (_, out, _) = run(&["config", "set", "api_key", "SECRET"]);
+    let (_, out) = run(&["config", "set", "api_key", "SECRET"]);
     assert!(out.starts_with("set api_key in ") && out.ends_with("its value is never shown\n"), "{out}");
 }
 

@@ -234,6 +234,24 @@ fn z09_a_masked_export_has_no_secret_in_any_form_and_the_session_keeps_it() {
 }
 
 #[test]
+fn s14_a_masked_export_has_no_token_or_key_of_this_program_in_any_form() {
+    let home = Home::new();
+    let (token, key) = ("uft_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0u1V", "0123456789abcdef".repeat(4));
+    let lines = format!(
+        "{{\"type\":\"user\",\"content\":\"my token is {token}\"}}\n{{\"type\":\"tool_use\",\"tool_use_id\":\"t1\",\"name\":\"bash\",\"input\":{{\"command\":\"cat remote.key\",\"env\":\"UNFORGET_REMOTE_KEY={key}\"}}}}\n{{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"output\":\"$ cat ~/.config/unforget/remote.key\\n{key}\\n\"}}\n"
+    );
+    session(&home, &lines);
+    for format in ["jsonl", "markdown", "html", "bundle"] {
+        let file = home.path(&format!("out.{format}"));
+        let said = home.run(&["export", "main:cli:user", "-f", format, "--mask", "-o", file.to_str().unwrap()]);
+        assert_eq!(said.code, 0, "{said:?}");
+        let bytes = std::fs::read(&file).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("my token is ") && !text.contains(token) && !text.contains(&key), "{format}: {text}");
+    }
+}
+
+#[test]
 fn a_bundle_is_a_tar_that_other_programs_read_and_is_written_once() {
     let home = Home::new();
     home.conversation("main:cli:user", &["hello"]);

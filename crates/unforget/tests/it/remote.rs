@@ -275,3 +275,68 @@ fn s15_a_cut_tail_is_told_by_every_command_and_a_person_decides() {
     let said = machines.run(one, &["remote", "verify"]);
     assert!(said.code == 4 && said.err.contains("is not there any more"), "{said:?}");
 }
+
+/// A service that refuses every request with words that a terminal would obey.
+fn hostile_service() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count > 0) {
+                head.push(byte[0]);
+            }
+            let body = r#"{"message":"no \u001b]0;pwned\u0007 \u009b2J \u202e \u200b way"}"#;
+            let answer = format!(
+                "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nx-amzn-ErrorType: ValidationException\r\n\
+                 Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            // Who asked may have gone.
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    });
+    address
+}
+
+#[test]
+fn s13_no_command_lets_the_words_of_a_remote_steer_the_terminal() {
+    let address = hostile_service();
+    let home = Home::new();
+    home.conversation("main:cli:ann", &["hello"]);
+    let mut told = 0;
+    for command in [
+        &["push"][..],
+        &["pull", "main:cli:ann"],
+        &["pull"],
+        &["sync"],
+        &["remote", "ls"],
+        &["remote", "stat", "main:cli:ann"],
+        &["remote", "verify"],
+        &["chat", "-p", "hello"],
+        &["claude", "save"],
+    ] {
+        for more in [&[][..], &["--json"], &["--log", "debug"], &["--json", "--log", "debug"]] {
+            let output = home
+                .command()
+                .env("UNFORGET_REMOTE", "agentcore://notes-0123456789")
+                .env("AWS_ENDPOINT_URL_BEDROCK_AGENTCORE", format!("http://{address}"))
+                .envs([("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "key"), ("AWS_REGION", "us-east-1")])
+                .env("HOME", home.path("person"))
+                .args(command)
+                .args(more)
+                .output();
+            let said = crate::scene::said(output.unwrap());
+            let text = said.out + &said.err;
+            // JSON may hold characters that leave no mark, which steer nothing.
+            let steers = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}'];
+            assert!(!text.contains(steers), "{command:?} {more:?}: {text:?}");
+            told += usize::from(text.contains("pwned"));
+        }
+    }
+    assert!(told > 10, "the words reach a person, and are only shown: {told}");
+}

@@ -300,9 +300,9 @@ impl<'c> Told<'c> {
                     )?;
                 } else if sent + came > 0 {
                     let moved = match (sent, came) {
-                        (sent, 0) => format!("{sent} lines sent"),
-                        (0, came) => format!("{came} lines fetched"),
-                        (sent, came) => format!("{came} lines fetched, {sent} sent"),
+                        (sent, 0) => format!("{} sent", screen::number_of(sent, "line")),
+                        (0, came) => format!("{} fetched", screen::number_of(came, "line")),
+                        (sent, came) => format!("{} fetched, {sent} sent", screen::number_of(came, "line")),
                     };
                     writeln!(out, "{id}  {moved}, {lines} in all")?;
                 }
