@@ -116,7 +116,7 @@ fn a_broken_snapshot_hides_nothing_and_is_kept() {
     let id = home.conversation("main:cli:user", &["one"]);
     let listed = home.ok(&["sessions", "--json"]);
     let snapshot = home.path("home/agents/main/sessions.json");
-    for bytes in ["", "{\"version\":1,\"sess", "{\"version\":99,\"future\":true}", "[]", "\0\0\0"] {
+    for bytes in ["", "{\"version\":1,\"sess", "[]", "\0\0\0"] {
         std::fs::write(&snapshot, bytes).unwrap();
         let said = home.run(&["sessions", "--json"]);
         assert_eq!((said.code, said.out.as_str()), (0, listed.as_str()), "{bytes:?}");
@@ -128,6 +128,22 @@ fn a_broken_snapshot_hides_nothing_and_is_kept() {
     let kept = crate::support::files(&home.path("home/agents/main"));
     assert!(kept.iter().any(|name| name.starts_with("sessions.json.bad-")), "{kept:?}");
     assert!(kept.contains(&format!("sessions/{id}.jsonl")));
+}
+
+#[test]
+fn h7_a_list_of_a_newer_version_is_left_alone_and_told_once_in_a_run() {
+    let home = Home::new();
+    let id = home.conversation("main:cli:user", &["one"]);
+    let snapshot = home.path("home/agents/main/sessions.json");
+    let newer = "{\"version\":99,\"future\":true}";
+    std::fs::write(&snapshot, newer).unwrap();
+    let said = home.run(&["sessions", "--json"]);
+    assert!(said.code == 0 && said.out.contains(&id), "{said:?}");
+    assert_eq!(said.err.matches("a newer version of unforget made it (version 99").count(), 1, "{said:?}");
+    assert_eq!(home.run(&["doctor", "--fix"]).code, 0);
+    assert_eq!(std::fs::read_to_string(&snapshot).unwrap(), newer);
+    let kept = crate::support::files(&home.path("home/agents/main"));
+    assert!(!kept.iter().any(|name| name.contains(".bad-")), "{kept:?}");
 }
 
 #[test]
