@@ -9,7 +9,8 @@
 //!
 //! `path` chooses the records, `block` looks at single content blocks, `context` at system prompt and tools, `steps` puts
 //! calls and results in their places, `answers` says what they say, `messages` makes roles alternate, `limits` drops and
-//! `fit` shortens what does not fit.
+//! `fit` shortens what does not fit. `foreign` does the same for a session of Claude Code, and `layout` puts its messages together as that
+//! program does.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -22,13 +23,14 @@ mod block;
 mod context;
 mod fit;
 mod foreign;
+mod layout;
 mod limits;
 mod messages;
 mod path;
 mod repair;
 mod steps;
 
-pub use foreign::foreign_messages;
+pub use foreign::{ForeignHistory, Part, foreign_messages, foreign_parts};
 pub use limits::Limits;
 pub use path::{Path, Trims, path};
 pub use repair::{Repair, RepairKind};

@@ -5,7 +5,7 @@
 //! starts the server itself and is its clients, many of them; [`attacks`] counts what was tried and refused;
 //! [`claude`] runs the real Claude CLI against that server;
 //! [`crash`] is a disk that fails, tears and loses power on demand; [`generate`] makes transcripts of any size and any
-//! kind of damage from a seed, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
+//! kind of damage from a seed, [`mutants`] damages recorded sessions of Claude Code, [`corpus`] a store as it is after a year; [`fuzzing`] says what must hold for every input.
 //!
 //! Nothing here is shipped, and nothing that is shipped depends on it.
 
@@ -20,6 +20,7 @@ pub mod crash;
 pub mod fuzzing;
 pub mod generate;
 pub mod modules;
+pub mod mutants;
 pub mod rules;
 pub mod runtime;
 pub mod servers;

@@ -17,6 +17,9 @@ use crate::{encode, json};
 
 /// Longest id of a call that is sent as it is; the API's own are not half as long.
 const MAX_ID: usize = 128;
+/// What a call and a result consist of that are sent byte for byte.
+const CALL: [&str; 5] = ["type", "id", "name", "input", "caller"];
+const RESULT: [&str; 4] = ["type", "tool_use_id", "content", "is_error"];
 
 /// About how many bytes a call and its result are in a request.
 pub(super) fn size(placed: &Placed<'_>, trims: &Trims) -> usize {
@@ -83,16 +86,20 @@ pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Re
     let Placed { call, n, answer } = placed;
     let (input, not_run) = arguments(&call, n, repairs);
     let name = tool_name(&call.name, n, repairs);
-    let mut json = format!("{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"{name}\",\"input\":{input}");
-    if let Some(caller) = call.caller.filter(|caller| caller.starts_with('{') && !json::deeper_than(caller, MAX_DEPTH))
-    {
-        json.push_str(",\"caller\":");
-        json.push_str(&json::sendable(caller));
-    }
-    json.push('}');
+    let is_same = call.id == id && call.name == name && matches!(input, Cow::Borrowed(same) if same == call.input);
+    let json = match call.verbatim.filter(|raw| is_same && is_whole_call(raw)) {
+        Some(raw) => Cow::Borrowed(raw),
+        None => Cow::Owned(call_json(&call, id, &name, &input)),
+    };
     let head = format!("{{\"type\":\"tool_result\",\"tool_use_id\":\"{id}\",\"content\":");
     let result_n = answer.as_ref().map_or(n, |given| given.n);
     const FAILED: &str = ",\"is_error\":true}";
+    let block = Block { json, kind: Kind::Call, n };
+    let spelled = answer.as_ref().filter(|given| not_run.is_none() && given.answer.id == id).and_then(spelling);
+    if let (Some((head, tail)), Some(given)) = (spelled, &answer) {
+        let (head, content) = (head.to_owned(), result_content(given, repairs));
+        return (block, Piece::Result { head, content, tail: Cow::Borrowed(tail), n: result_n });
+    }
     // That the call was not run is known; a stand-in that says less adds nothing.
     let answer = answer.filter(|given| not_run.is_none() || !given.answer.is_repair);
     let (content, tail) = match (answer, not_run) {
@@ -121,7 +128,41 @@ pub(super) fn call_and_result<'a>(placed: Placed<'a>, id: &str, repairs: &mut Re
             }
         }
     };
-    (Block { json: Cow::Owned(json), kind: Kind::Call, n }, Piece::Result { head, content, tail, n: result_n })
+    (block, Piece::Result { head, content, tail: Cow::Borrowed(tail), n: result_n })
+}
+
+fn call_json(call: &Call<'_>, id: &str, name: &str, input: &str) -> String {
+    let mut json = format!("{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"{name}\",\"input\":{input}");
+    if let Some(caller) = call.caller.filter(|caller| is_caller(caller)) {
+        json.push_str(",\"caller\":");
+        json.push_str(&json::sendable(caller));
+    }
+    json.push('}');
+    json
+}
+
+fn is_caller(caller: &str) -> bool {
+    caller.starts_with('{') && !json::deeper_than(caller, MAX_DEPTH)
+}
+
+/// Whether a call's block can be sent byte for byte.
+fn is_whole_call(raw: &str) -> bool {
+    let members = json::members(raw).unwrap_or_default();
+    block::is_plain(raw, &members, &CALL) && json::member(&members, "caller").is_none_or(is_caller)
+}
+
+/// What stands before and behind the content of a result that can be sent as it is spelled.
+fn spelling<'a>(given: &Given<'a>) -> Option<(&'a str, &'a str)> {
+    let raw = given.answer.verbatim?;
+    let members = json::members(raw)?;
+    let content = json::member(&members, "content")?;
+    let is_error = json::member(&members, "is_error").is_none_or(|flag| matches!(flag, "true" | "false" | "null"));
+    let is_plain = is_error && members.iter().all(|(name, _)| RESULT.contains(&name.as_ref()));
+    // The content is a piece of the block.
+    let start = content.as_ptr() as usize - raw.as_ptr() as usize;
+    let (head, tail) = (raw.get(..start)?, raw.get(start + content.len()..)?);
+    let is_sendable = |text| matches!(json::sendable(text), Cow::Borrowed(_));
+    (is_plain && members.len() <= RESULT.len() && is_sendable(head) && is_sendable(tail)).then_some((head, tail))
 }
 
 /// The arguments as an object, and why the call was not run if they are not what the model meant.
@@ -194,7 +235,17 @@ fn result_content<'a>(given: &Given<'a>, repairs: &mut Repairs) -> ResultContent
             .and_then(|members| json::member(&members, "type").and_then(json::string))
             .is_some_and(|kind| matches!(kind.as_ref(), "text" | "image" | "document" | "search_result"))
     };
+    // Names of tools that the model asked for; the program that wrote them declares those tools.
+    let is_reference = |block: &&str| {
+        let members = json::members(block).unwrap_or_default();
+        json::member(&members, "type") == Some("\"tool_reference\"")
+            && block::is_plain(block, &members, &["type", "tool_name"])
+    };
     match json::elements(raw) {
+        Some(blocks) if given.answer.verbatim.is_some() && !blocks.is_empty() && blocks.iter().all(is_reference) => {
+            let whole = |raw| Block { json: Cow::Borrowed(raw), kind: Kind::Other, n: given.n };
+            ResultContent::Blocks(blocks.into_iter().map(whole).collect())
+        }
         Some(blocks) if blocks.iter().all(nested) => {
             let elements = block::elements(raw, Role::User, given.n, repairs);
             ResultContent::Blocks(

@@ -73,6 +73,8 @@ pub(super) struct Call<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) input: &'a str,
     pub(super) caller: Option<&'a str>,
+    /// The block itself, where it is sent byte for byte if nothing in it has to be put right.
+    pub(super) verbatim: Option<&'a str>,
 }
 
 /// A result inside a message's content.
@@ -83,6 +85,8 @@ pub(super) struct Answer<'a> {
     pub(super) is_error: bool,
     /// Whether it stands in for a result that was never saved.
     pub(super) is_repair: bool,
+    /// The block itself, where it is sent byte for byte if nothing in it has to be put right.
+    pub(super) verbatim: Option<&'a str>,
 }
 
 /// One element of a message's content.
@@ -102,6 +106,13 @@ fn allowed_members(kind: &str) -> Option<&'static [&'static str]> {
         "image" => Some(&["type", "source"]),
         _ => None,
     }
+}
+
+/// Whether a block has these members and no others, each of them once, and nothing that cannot be sent.
+pub(super) fn is_plain(raw: &str, members: &[(Cow<'_, str>, &str)], allowed: &[&str]) -> bool {
+    let mut seen: HashSet<&str> = HashSet::with_capacity(members.len());
+    members.iter().all(|(name, _)| allowed.contains(&name.as_ref()) && seen.insert(name))
+        && matches!(json::sendable(raw), Cow::Borrowed(_))
 }
 
 /// The elements of a message's content: JSON text of a string, of a list of blocks, or of one block.
@@ -142,7 +153,8 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
     match (kind.as_ref(), role) {
         ("tool_use", Role::Assistant) => match (text("id"), text("name"), json::member(&members, "input")) {
             (Some(id), Some(name), Some(input)) if !id.is_empty() && !name.is_empty() => {
-                Some(Element::Call(Call { id, name, input, caller: json::member(&members, "caller") }))
+                let caller = json::member(&members, "caller");
+                Some(Element::Call(Call { id, name, input, caller, verbatim: None }))
             }
             _ => leave_out("a tool_use without id, name or input".to_owned()),
         },
@@ -152,6 +164,7 @@ fn element<'a>(raw: &'a str, role: Role, n: u64, repairs: &mut Repairs) -> Optio
                 content: json::member(&members, "content").unwrap_or("\"\""),
                 is_error: json::member(&members, "is_error") == Some("true"),
                 is_repair: false,
+                verbatim: None,
             })),
             _ => leave_out("a tool_result without tool_use_id".to_owned()),
         },

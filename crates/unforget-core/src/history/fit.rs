@@ -44,11 +44,7 @@ pub(super) fn trim(messages: &mut [Outgoing<'_>], trims: &Trims) {
     }
     let mut recorded = Repairs::default();
     for piece in messages.iter_mut().flat_map(|message| &mut message.pieces) {
-        let n = match piece {
-            Piece::Block(block) => block.n,
-            Piece::Result { n, .. } => *n,
-        };
-        let cap = trims.cap(n, usize::MAX);
+        let cap = trims.cap(piece.n(), usize::MAX);
         if size(piece) > cap {
             shrink(piece, cap.max(LEAST), &mut recorded);
         }

@@ -28,12 +28,14 @@ pub(super) struct Outgoing<'a> {
 }
 
 /// A block, or a result with the blocks in it.
+#[derive(Clone)]
 pub(super) enum Piece<'a> {
     Block(Block<'a>),
-    Result { head: String, content: ResultContent<'a>, tail: &'static str, n: u64 },
+    Result { head: String, content: ResultContent<'a>, tail: Cow<'a, str>, n: u64 },
 }
 
 /// What is in a result.
+#[derive(Clone)]
 pub(super) enum ResultContent<'a> {
     Text(Cow<'a, str>),
     Blocks(Vec<Block<'a>>),
@@ -121,7 +123,7 @@ fn is_declared(name: &str, tools: &HashSet<String>) -> bool {
     std::iter::once(name).chain(suffixes).any(|name| tools.contains(name))
 }
 
-fn is_blank(piece: &Piece<'_>) -> bool {
+pub(super) fn is_blank(piece: &Piece<'_>) -> bool {
     matches!(piece, Piece::Block(Block { kind: Kind::Text { blank: true }, .. }))
 }
 
@@ -135,7 +137,22 @@ fn server_result(piece: &Piece<'_>) -> Option<String> {
 impl<'a> Outgoing<'a> {
     /// The message with its blocks as text.
     pub(super) fn render(self) -> Message<'a> {
-        let blocks = self.pieces.into_iter().map(|piece| match piece {
+        Message { role: self.role, blocks: self.pieces.into_iter().map(Piece::render).collect() }
+    }
+}
+
+impl<'a> Piece<'a> {
+    /// The record that it comes from.
+    pub(super) fn n(&self) -> u64 {
+        match self {
+            Piece::Block(block) => block.n,
+            Piece::Result { n, .. } => *n,
+        }
+    }
+
+    /// The piece as text.
+    pub(super) fn render(self) -> Cow<'a, str> {
+        match self {
             Piece::Block(block) => block.json,
             Piece::Result { mut head, content, tail, .. } => {
                 match content {
@@ -154,10 +171,9 @@ impl<'a> Outgoing<'a> {
                         head.push(']');
                     }
                 }
-                head.push_str(tail);
+                head.push_str(&tail);
                 Cow::Owned(head)
             }
-        });
-        Message { role: self.role, blocks: blocks.collect() }
+        }
     }
 }

@@ -19,6 +19,8 @@ pub struct Repair {
 pub enum RepairKind {
     /// A call without a result got one that says so.
     ResultAdded(String),
+    /// A call without a result was left out.
+    CallLeftOut(String),
     /// A result that answers no call was left out.
     OrphanResult(String),
     /// A second result for the same call was left out.
@@ -72,6 +74,8 @@ pub enum RepairKind {
     RecordLeftOut(String),
     /// Everything before this record does not fit and was left out.
     EarlierLeftOut,
+    /// What a program says by itself follows no words of the user and was sent as theirs.
+    SystemAsUser,
 }
 
 impl RepairKind {
@@ -79,6 +83,7 @@ impl RepairKind {
     pub fn name(&self) -> &'static str {
         match self {
             RepairKind::ResultAdded(_) => "result_added",
+            RepairKind::CallLeftOut(_) => "call_left_out",
             RepairKind::OrphanResult(_) => "orphan_result",
             RepairKind::SecondResult(_) => "second_result",
             RepairKind::ResultMoved(_) => "result_moved",
@@ -99,6 +104,7 @@ impl RepairKind {
             RepairKind::ServerCallLeftOut(_) => "server_call_left_out",
             RepairKind::RecordLeftOut(_) => "record_left_out",
             RepairKind::EarlierLeftOut => "earlier_left_out",
+            RepairKind::SystemAsUser => "system_as_user",
         }
     }
 }
@@ -109,6 +115,7 @@ impl fmt::Display for RepairKind {
             RepairKind::ResultAdded(id) => {
                 write!(f, "call {id} has no result; the model is told that its outcome is unknown")
             }
+            RepairKind::CallLeftOut(id) => write!(f, "call {id} has no result and is left out"),
             RepairKind::OrphanResult(id) => write!(f, "result of {id} answers no call and is left out"),
             RepairKind::SecondResult(id) => write!(f, "second result of {id} is left out"),
             RepairKind::ResultMoved(id) => write!(f, "result of {id} is moved behind its call"),
@@ -135,6 +142,9 @@ impl fmt::Display for RepairKind {
             RepairKind::ServerCallLeftOut(id) => write!(f, "open server tool call {id} is left out"),
             RepairKind::RecordLeftOut(why) => write!(f, "record left out: {why}"),
             RepairKind::EarlierLeftOut => write!(f, "everything before it does not fit and is left out"),
+            RepairKind::SystemAsUser => {
+                write!(f, "a system message follows no words of the user and is sent as theirs")
+            }
         }
     }
 }

@@ -23,7 +23,12 @@ use crate::report::visible;
 ///
 /// A call whose arguments alone are so is sent without them instead, so that its result keeps its place.
 pub(super) fn duplicate(record: &Record<'_>) -> Option<json::Duplicate> {
-    let found = json::duplicate(record.raw).filter(|_| record.is_sent())?;
+    ambiguous(record).filter(|_| record.is_sent())
+}
+
+/// The same, whether the record is for the model or not.
+pub(super) fn ambiguous(record: &Record<'_>) -> Option<json::Duplicate> {
+    let found = json::duplicate(record.raw)?;
     match &record.body {
         Body::ToolUse(call) if json::duplicate(call.input).is_some() => None,
         _ => Some(found),
@@ -126,27 +131,13 @@ impl<'a> Steps<'a> {
         match &record.body {
             Body::User { content } => {
                 for element in block::elements(content, Role::User, n, &mut self.repairs) {
-                    match element {
-                        Element::Block(block) => self.words(block),
-                        Element::Answer(answer) => self.answer(Given { answer, n, version: record.version }),
-                        Element::Call(_) => {}
-                    }
+                    self.hear(element, n, record.version);
                 }
             }
             Body::Assistant { content, msg, .. } => {
                 let elements = block::elements(content, Role::Assistant, n, &mut self.repairs);
                 for element in elements {
-                    match element {
-                        Element::Block(block) => {
-                            let step = self.step_for_words(msg);
-                            step.parts.push(Part::Block(block));
-                        }
-                        Element::Call(call) => {
-                            self.in_content.insert(call.id.clone());
-                            self.call(call, msg, n, record.version);
-                        }
-                        Element::Answer(_) => {}
-                    }
+                    self.say(element, msg, n, record.version);
                 }
             }
             Body::ToolUse(call) => {
@@ -154,13 +145,14 @@ impl<'a> Steps<'a> {
                     self.repairs.add(n, RepairKind::CallWrittenTwice(call.id.clone().into_owned()));
                     return;
                 }
-                let placed =
-                    Call { id: call.id.clone(), name: call.name.clone(), input: call.input, caller: call.caller };
+                let (id, name) = (call.id.clone(), call.name.clone());
+                let placed = Call { id, name, input: call.input, caller: call.caller, verbatim: None };
                 self.call(placed, &call.msg, n, record.version);
             }
             Body::ToolResult(result) => {
                 let (id, content) = (result.id.clone(), result.content);
-                let answer = Answer { id, content, is_error: result.is_error, is_repair: result.is_repair };
+                let (is_error, is_repair) = (result.is_error, result.is_repair);
+                let answer = Answer { id, content, is_error, is_repair, verbatim: None };
                 self.answer(Given { answer, n, version: record.version });
             }
             Body::Compaction { summary, pinned, .. } => {
@@ -180,6 +172,56 @@ impl<'a> Steps<'a> {
                 self.repairs.add(n, RepairKind::RecordLeftOut(format!("{kind}: {why}")));
             }
             _ => {}
+        }
+    }
+
+    /// Takes a piece of what the user says.
+    pub(super) fn hear(&mut self, element: Element<'a>, n: u64, version: u64) {
+        match element {
+            Element::Block(block) => self.words(block),
+            Element::Answer(answer) => self.answer(Given { answer, n, version }),
+            Element::Call(_) => {}
+        }
+    }
+
+    /// Takes a piece of the model's message `msg`.
+    pub(super) fn say(&mut self, element: Element<'a>, msg: &Option<Cow<'a, str>>, n: u64, version: u64) {
+        match element {
+            Element::Block(block) => {
+                let step = self.step_for_words(msg);
+                step.parts.push(Part::Block(block));
+            }
+            Element::Call(call) => {
+                self.in_content.insert(call.id.clone());
+                self.call(call, msg, n, version);
+            }
+            Element::Answer(_) => {}
+        }
+    }
+
+    /// Leaves out calls without a result, for a program that does so.
+    pub(super) fn leave_out_unanswered(&mut self) {
+        for step in &mut self.list {
+            let is_open: Vec<bool> = step.calls.iter().map(|placed| placed.answer.is_none()).collect();
+            if !is_open.contains(&true) {
+                continue;
+            }
+            let parts = std::mem::take(&mut step.parts);
+            let mut calls: Vec<Option<Placed<'a>>> = std::mem::take(&mut step.calls).into_iter().map(Some).collect();
+            for part in parts {
+                match part {
+                    Part::Block(block) => step.parts.push(Part::Block(block)),
+                    Part::Call(at) => {
+                        let Some(placed) = calls[at].take() else { continue };
+                        if is_open[at] {
+                            self.repairs.add(placed.n, RepairKind::CallLeftOut(placed.call.id.into_owned()));
+                            continue;
+                        }
+                        step.parts.push(Part::Call(step.calls.len()));
+                        step.calls.push(placed);
+                    }
+                }
+            }
         }
     }
 

@@ -90,8 +90,11 @@ fn messages_are_those_that_the_real_program_sent() {
         for name in names(version) {
             let text = when_sent(&fixture(version, &name));
             let scanned = scan(text.as_bytes());
-            let made: Vec<Value> =
-                foreign_messages(&scanned.records).iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+            let made: Vec<Value> = foreign_messages(&scanned.records)
+                .messages
+                .iter()
+                .map(|text| serde_json::from_str(text).unwrap())
+                .collect();
             let sent = std::fs::read_to_string(folder(version).join(format!("{name}.request.json"))).unwrap();
             let sent: Vec<Value> = serde_json::from_str(&sent).unwrap();
             let (made, sent) = (plain(made, version), plain(sent, version));
@@ -279,7 +282,7 @@ fn hostile_lines_of_another_program_are_read_without_harm() {
         _ => true,
     };
     assert!(scanned.records.iter().all(before), "no way leads in a circle");
-    foreign_messages(&scanned.records);
+    drop(foreign_messages(&scanned.records));
     let (tree, _) = tree(&text);
     tree.branches();
 }
@@ -323,7 +326,7 @@ fn a_second_window_that_did_not_know_of_the_compaction_goes_on_behind_its_summar
         line("d", "\"a\"", "in another window"),
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let messages = foreign_messages(&scan(text.as_bytes()).records);
+    let messages = foreign_messages(&scan(text.as_bytes()).records).messages;
     assert_eq!(messages.len(), 1);
     assert!(messages[0].contains("the summary") && messages[0].contains("in another window"), "{messages:?}");
     assert!(!messages[0].contains("long ago") && !messages[0].contains("here"), "{messages:?}");

@@ -9,6 +9,7 @@
 
 mod bundle;
 mod claude;
+mod claude_mutants;
 mod corpus;
 mod crash;
 mod faults_conversation;
