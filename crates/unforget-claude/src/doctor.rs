@@ -10,16 +10,19 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use unforget_core::history::{RepairKind, foreign_messages};
 use unforget_core::lines;
+use unforget_core::scan::scan;
 
 use crate::row::{Kind, Parent};
 
+mod mend;
 mod repair;
 #[cfg(test)]
 mod tests;
 mod tree;
 
-pub use repair::{Stamp, repair};
+pub use repair::{Refusal, Stamp, repair};
 use tree::{Conversation, Tree};
 
 /// Whether somebody is writing the transcript.
@@ -79,6 +82,13 @@ pub enum Problem {
         /// The line before it that has it, from one.
         earlier_line: u64,
     },
+    /// The API would refuse what resuming sends of the line, or two readers would understand it differently.
+    NotSendable {
+        /// A short name of what has to be put right.
+        kind: &'static str,
+        /// What has to be put right.
+        why: String,
+    },
     /// The line is no JSON object.
     NotAnObject,
     /// The last line has no line feed: older versions add to it and lose what they add.
@@ -114,6 +124,7 @@ impl fmt::Display for Problem {
                     "line {earlier_line} has the same identity ({uuid}) and says something else; resuming takes this one"
                 )
             }
+            Self::NotSendable { why, .. } => write!(f, "the API refuses it as it is: {why}"),
             Self::NotAnObject => write!(f, "it is no JSON object, so that nobody reads it"),
             Self::NoFinalLineFeed => write!(f, "the file does not end with a line feed"),
             Self::MissingFile { name } => write!(f, "it refers to `{name}`, which is not there"),
@@ -160,6 +171,15 @@ pub fn examine(bytes: &[u8], activity: Activity, exists: &dyn Fn(&str) -> bool) 
     for (first, problem) in branches(&tree, &conversation) {
         add(tree.nodes[first].line, problem);
     }
+    let known: HashSet<u64> = findings.iter().map(|finding| finding.line).collect();
+    for (line, kind) in not_sendable(bytes, activity) {
+        let is_known = known.contains(&number(line)) && matches!(kind, RepairKind::OrphanResult(_));
+        if !is_known {
+            let problem = Problem::NotSendable { kind: kind.name(), why: kind.to_string() };
+            findings.push(Finding { line: number(line), problem });
+        }
+    }
+    let mut add = |line: usize, problem| findings.push(Finding { line: number(line), problem });
     let mut asked = HashSet::new();
     for node in &tree.nodes {
         for name in node.said.files.iter().filter(|name| asked.insert(name.as_str())) {
@@ -179,6 +199,35 @@ pub fn examine(bytes: &[u8], activity: Activity, exists: &dyn Fn(&str) -> bool) 
 fn cut(bytes: &[u8]) -> (Vec<&[u8]>, bool) {
     let terminated = bytes.last().is_none_or(|byte| *byte == b'\n');
     (lines::split(bytes, 0).map(|line| line.bytes).collect(), terminated)
+}
+
+/// Where the lines begin.
+fn starts(bytes: &[u8]) -> Vec<u64> {
+    lines::split(bytes, 0).map(|line| line.offset).collect()
+}
+
+/// Lines of which something has to be put right before it can be sent, from zero. What the program itself leaves out is not among them.
+fn not_sendable(bytes: &[u8], activity: Activity) -> Vec<(usize, RepairKind)> {
+    let scanned = scan(bytes);
+    let repairs = foreign_messages(&scanned.records).repairs;
+    if repairs.is_empty() {
+        return Vec::new();
+    }
+    let starts = starts(bytes);
+    let offsets: HashMap<u64, u64> = scanned.records.iter().map(|record| (record.n, record.offset)).collect();
+    let counts = |kind: &RepairKind| match kind {
+        RepairKind::CallLeftOut(_) | RepairKind::SecondResult(_) => false,
+        // What comes next is not written yet.
+        RepairKind::ThinkingLeftOut(_) | RepairKind::Empty => activity == Activity::Ended,
+        kind => !mend::is_about_size(kind),
+    };
+    let repairs = repairs.into_iter().filter(|repair| counts(&repair.kind));
+    repairs
+        .map(|repair| {
+            let offset = offsets.get(&repair.n).copied().unwrap_or(0);
+            (starts.partition_point(|start| *start <= offset).saturating_sub(1), repair.kind)
+        })
+        .collect()
 }
 
 fn number(line: usize) -> u64 {

@@ -175,8 +175,10 @@ impl Transcript {
         let reader = self.reader()?;
         let mut forward = reader.forward(0);
         let mut scanner = Scanner::default();
-        if let Some(line) = forward.next()? {
-            scanner.feed(&line, drop);
+        let mut has_record = false;
+        // The first lines may be damaged.
+        while !has_record && let Some(line) = forward.next()? {
+            scanner.feed(&line, |_| has_record = true);
         }
         Ok(scanner.is_foreign())
     }

@@ -3,13 +3,21 @@
 //! The copy holds the conversation that resuming would find, with what was said before its summaries. Lines keep their identities, as in
 //! a fork of Claude Code's own, and their bytes except for the session's id and for parents that had to be changed. What is not in the
 //! copy (other branches, lines that cannot be read) is in the original, which nobody touches.
+//!
+//! A copy is never worse than the original. What the API would refuse is mended (`mend`), and before the copy is handed out it is looked at
+//! as the original was: nothing is wrong with it, its messages need no repair, and they have every word that the messages of the original
+//! have, apart from lines that a finding names. Otherwise there is no copy, and the reason is told.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
+use unforget_core::history::foreign_parts;
 use unforget_core::json;
+use unforget_core::scan::scan;
 
+use super::mend::mend;
 use super::tree::{Conversation, Tree};
-use super::{Loose, cut};
+use super::{Activity, Loose, cut, examine, number, starts};
 use crate::id::SessionId;
 use crate::row::{Members, Parent, members, text, trimmed};
 
@@ -35,12 +43,104 @@ pub struct Stamp<'a> {
     pub now: &'a str,
 }
 
+/// Why there is no repaired copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The line of the original that it is about, from one.
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.why),
+            None => write!(f, "{}", self.why),
+        }
+    }
+}
+
 /// The lines of the repaired copy; each is to be ended by a line feed, the last one too.
-pub fn repair(bytes: &[u8], stamp: &mut Stamp<'_>) -> Vec<String> {
+pub fn repair(bytes: &[u8], stamp: &mut Stamp<'_>) -> Result<Vec<String>, Refusal> {
     let (lines, _) = cut(bytes);
     let tree = Tree::read(&lines);
     let conversation = tree.conversation();
     let plan = Plan::new(&tree, &conversation, stamp.new_uuid);
+    let copy = mend(rearranged(&lines, &plan, stamp)).map_err(|why| Refusal { line: None, why })?;
+    check(bytes, &plan, &copy)?;
+    Ok(copy)
+}
+
+/// Whether a copy is as good as it is meant to be.
+fn check(bytes: &[u8], plan: &Plan<'_>, copy: &[String]) -> Result<(), Refusal> {
+    let text: String = copy.iter().map(|line| format!("{line}\n")).collect();
+    let wrong = examine(text.as_bytes(), Activity::Ended, &|_| true);
+    if let Some(finding) = wrong.into_iter().next() {
+        return Err(Refusal { line: None, why: format!("in the copy, {}", finding.problem) });
+    }
+    let (parts, _) = foreign_parts(&scan(text.as_bytes()).records);
+    let mut said: HashSet<String> = parts.iter().flat_map(|part| strings(&part.json)).collect();
+    // Where the conversation is said to end before the last line, resuming finds more than is shown.
+    let lines: Vec<&[u8]> = copy.iter().map(String::as_bytes).collect();
+    let tree = Tree::read(&lines);
+    let conversation = tree.conversation();
+    let held = tree.nodes.iter().enumerate().filter(|(index, _)| conversation.holds[*index]);
+    said.extend(held.flat_map(|(_, node)| strings(&copy[node.source])));
+    let scanned = scan(bytes);
+    let starts = starts(bytes);
+    let line_of: HashMap<u64, usize> = scanned
+        .records
+        .iter()
+        .map(|record| (record.n, starts.partition_point(|start| *start <= record.offset).saturating_sub(1)))
+        .collect();
+    let raw_of: HashMap<u64, &str> = scanned.records.iter().map(|record| (record.n, record.raw)).collect();
+    let accounted = plan.accounted();
+    let (parts, _) = foreign_parts(&scanned.records);
+    for part in &parts {
+        let Some(line) = line_of.get(&part.n).filter(|line| !accounted.contains(line)) else { continue };
+        let missing: Vec<String> = strings(&part.json).into_iter().filter(|text| !said.contains(text)).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        // A note that stands for something in what is shown is no word of the line.
+        let own: HashSet<String> = strings(raw_of.get(&part.n).copied().unwrap_or_default()).into_iter().collect();
+        if missing.iter().any(|text| own.contains(text)) {
+            return Err(Refusal {
+                line: Some(number(*line)),
+                why: "its words would be missing in the copy".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Members whose values are no words.
+const NO_WORDS: [&str; 5] = ["id", "tool_use_id", "type", "signature", "caller"];
+
+/// The texts in a JSON value that are words.
+fn strings(raw: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![raw];
+    while let Some(raw) = waiting.pop() {
+        if let Some(text) = json::string(raw) {
+            if !text.trim().is_empty() {
+                found.push(text.into_owned());
+            }
+        } else if let Some(elements) = json::elements(raw) {
+            waiting.extend(elements);
+        } else {
+            let members = json::members(raw).unwrap_or_default();
+            waiting
+                .extend(members.iter().filter(|(name, _)| !NO_WORDS.contains(&name.as_ref())).map(|(_, value)| value));
+        }
+    }
+    found
+}
+
+/// The lines of the conversation, in their places.
+fn rearranged(lines: &[&[u8]], plan: &Plan<'_>, stamp: &mut Stamp<'_>) -> Vec<String> {
+    let tree = plan.tree;
     let at_line: HashMap<usize, usize> =
         tree.nodes.iter().enumerate().map(|(index, node)| (node.line, index)).collect();
     let doubles: HashSet<usize> = tree.doubles.iter().map(|double| double.line).collect();
@@ -126,6 +226,15 @@ impl<'t> Plan<'t> {
         Self { tree, conversation, holds, answers, answered_behind }
     }
 
+    /// Lines of the tree that are not in the copy, from zero: a finding names each of them, or another line says the same.
+    fn accounted(&self) -> HashSet<usize> {
+        let mut lines: HashSet<usize> =
+            self.tree.doubles.iter().flat_map(|double| [double.line, double.other]).collect();
+        let nodes = self.tree.nodes.iter().enumerate();
+        lines.extend(nodes.filter(|(index, _)| !self.conversation.holds[*index]).map(|(_, node)| node.line));
+        lines
+    }
+
     /// Whether the copy has the lines of the tree that a line beside it refers to, if it refers to any.
     fn holds_what_it_refers_to(&self, members: &Members<'_>) -> bool {
         let uuids = REFERS.iter().filter_map(|name| text(members, name));
@@ -176,7 +285,7 @@ fn members_of(line: &[u8]) -> Members<'_> {
 }
 
 /// The line with some members changed in place, and those that it lacks put in front.
-fn edited(line: &str, members: &Members<'_>, edits: Vec<(&str, String)>) -> String {
+pub(super) fn edited(line: &str, members: &Members<'_>, edits: Vec<(&str, String)>) -> String {
     let mut changes: Vec<(usize, usize, String)> = Vec::new();
     for (name, value) in edits {
         match json::member(members, name) {

@@ -103,15 +103,19 @@ fn together() -> Vec<String> {
 
 /// The copy, and that nothing is wrong with it.
 fn repaired(lines: &[String]) -> Vec<String> {
+    copied(lines).unwrap()
+}
+
+fn copied(lines: &[String]) -> Result<Vec<String>, Refusal> {
     let (session, mut count) = (SessionId::parse(NEW).unwrap(), 0);
     let mut new_uuid = || {
         count += 1;
         format!("new{count}")
     };
     let mut stamp = Stamp { session: &session, new_uuid: &mut new_uuid, now: "2026-02-02T00:00:00.000Z" };
-    let copy = repair(joined(lines).as_bytes(), &mut stamp);
+    let copy = repair(joined(lines).as_bytes(), &mut stamp)?;
     assert_eq!(found(&copy), []);
-    copy
+    Ok(copy)
 }
 
 /// Identity and parent of each line of the tree.
@@ -316,14 +320,15 @@ fn lines_that_name_each_other_end() {
 }
 
 proptest! {
-    /// Whatever is lost, and whatever is written again at the end, nothing is wrong with the copy, and a copy of it is the same.
+    /// Whatever is lost, and whatever is written again at the end, nothing is wrong with the copy, and a copy of it is the same;
+    /// where lines contradict each other there may be none.
     #[test]
     fn a_copy_needs_no_repair(kept in proptest::collection::vec(any::<bool>(), 17), again in proptest::collection::vec(0..17_usize, 0..3)) {
         let mut pool = together();
         pool.extend([prompt("u9", "a4", "other"), call("a9", "u9", "m9", "c9"), boundary("b1", "a5", "a5"), "torn {".to_owned()]);
         let once = pool.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(line, _)| line.clone());
         let lines: Vec<String> = once.chain(again.iter().map(|index| pool[*index].clone())).collect();
-        let copy = repaired(&lines);
+        let Ok(copy) = copied(&lines) else { return Ok(()) };
         prop_assert!(copy.iter().all(|line| lines::is_object(line.as_bytes())));
         prop_assert_eq!(repaired(&copy), copy);
     }

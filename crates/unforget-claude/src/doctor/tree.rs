@@ -171,7 +171,11 @@ impl Tree {
             at = self.parent(index).or_else(|| match &self.nodes[index].row.boundary {
                 Some(boundary) => boundary.before.as_ref().and_then(|uuid| self.by_uuid.get(uuid).copied()),
                 None if found.is_adrift(self, index) => {
-                    let before = (0..index).rev().find(|before| !self.nodes[*before].row.is_sidechain)?;
+                    // What continues it cannot be what it continues.
+                    let is_before = |before: &usize| {
+                        !self.nodes[*before].row.is_sidechain && !self.stands_behind(*before, index, &found.bridges)
+                    };
+                    let before = (0..index).rev().find(is_before)?;
                     found.bridges.insert(index, before);
                     Some(before)
                 }
@@ -182,12 +186,20 @@ impl Tree {
         for index in (0..self.nodes.len()).filter(|index| found.holds[*index]) {
             if found.is_adrift(self, index)
                 && !found.bridges.contains_key(&index)
-                && let Some(before) = (0..index).rev().find(|before| found.holds[*before])
+                && let Some(before) = (0..index)
+                    .rev()
+                    .find(|before| found.holds[*before] && !self.stands_behind(*before, index, &found.bridges))
             {
                 found.bridges.insert(index, before);
             }
         }
         found
+    }
+
+    /// Whether the way back from a node leads over another one.
+    fn stands_behind(&self, index: usize, other: usize, bridges: &HashMap<usize, usize>) -> bool {
+        let above = |index: &usize| bridges.get(index).copied().or_else(|| self.parent(*index));
+        std::iter::successors(Some(index), above).take(self.nodes.len()).any(|above| above == other)
     }
 
     /// Whether nobody says anything below a node, as far as one looks.

@@ -8,6 +8,7 @@
 )]
 
 mod following;
+mod mending;
 mod moving;
 mod scene;
 

@@ -171,10 +171,11 @@ pub(crate) fn sent(realm: &Realm, id: &SessionId, limits: &Limits) -> Result<(St
         // That program has its own rules for what it sends, and no budget.
         let bytes = realm.store().read(&entry)?.read_all()?;
         let scanned = scan(&bytes);
-        let messages = foreign_messages(&scanned.records).join(",");
+        let history = foreign_messages(&scanned.records);
+        let (messages, repairs) = (history.messages.join(","), repairs(&history.repairs));
         let (damage, oddities) = (notes(scanned.report.damage()), notes(scanned.report.oddities()));
         let text = format!(
-            "{{\"messages\":[{messages}],\"system\":null,\"tools\":null,\"model\":null,\"repairs\":[],\"damage\":{damage},\"oddities\":{oddities}}}"
+            "{{\"messages\":[{messages}],\"system\":null,\"tools\":null,\"model\":null,\"repairs\":{repairs},\"damage\":{damage},\"oddities\":{oddities}}}"
         );
         return Ok((text, scanned.report));
     }

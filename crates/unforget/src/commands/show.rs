@@ -1,9 +1,9 @@
 //! `show`: a conversation, in the form that someone needs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 
-use unforget_core::history::{Limits, foreign_messages, path, rebuild_all};
+use unforget_core::history::{Limits, Repair, foreign_messages, path, rebuild_all};
 use unforget_core::json;
 use unforget_core::record::Record;
 use unforget_core::report::{Note, Report, Weight};
@@ -18,7 +18,7 @@ use crate::screen;
 pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
     let transcript = context.transcript(&args.name)?;
     if args.messages {
-        return messages(&transcript, args.budget);
+        return messages(context, &transcript, args.budget);
     }
     let bytes = transcript.reader()?.read_all()?;
     let mut out = anstream::stdout().lock();
@@ -53,11 +53,16 @@ pub(crate) fn run(context: &Context, args: &Show) -> Result<Outcome> {
         return context.tell_damage(&transcript.shown_path(), &scanned.report);
     }
     readable(&mut out, &shown, &scanned.report)?;
-    let history = rebuild_all(&shown, &Limits::default());
-    if history.messages.is_empty() {
+    let (is_empty, repairs) = if transcript.is_foreign()? {
+        let history = foreign_messages(&shown);
+        (history.messages.is_empty(), history.repairs)
+    } else {
+        let history = rebuild_all(&shown, &Limits::default());
+        (history.messages.is_empty(), history.repairs)
+    };
+    if is_empty {
         writeln!(out, "(no messages yet in {})", screen::one_line(&transcript.name))?;
     }
-    let repairs = history.repairs;
     let dim = anstyle::Style::new().dimmed();
     for repair in &repairs {
         let told = screen::one_line(&repair.kind.to_string());
@@ -146,32 +151,56 @@ fn records(
     Ok(())
 }
 
-fn messages(transcript: &Transcript, budget: Option<u64>) -> Result<Outcome> {
+fn messages(context: &Context, transcript: &Transcript, budget: Option<u64>) -> Result<Outcome> {
     let mut out = std::io::stdout().lock();
     if transcript.is_foreign()? {
         // That program has its own rules for what it sends, and no budget.
         let bytes = transcript.reader()?.read_all()?;
         let scanned = scan(&bytes);
-        let messages = format!("[{}]\n", foreign_messages(&scanned.records).join(","));
+        let history = foreign_messages(&scanned.records);
+        let messages = format!("[{}]\n", history.messages.join(","));
         screen::write_stored(&mut out, messages.as_bytes())?;
-        return Ok(outcome(&scanned.report));
+        let placed = placed(&bytes, &scanned.records, &history.repairs);
+        if context.json {
+            let repairs: Vec<String> = placed.iter().map(|(line, repair)| repair_json(repair, Some(*line))).collect();
+            tell_repairs(&transcript.shown_path().display().to_string(), &repairs, &scanned.report)?;
+            return Ok(outcome(&scanned.report));
+        }
+        for (line, repair) in placed {
+            let what = screen::one_line(&repair.kind.to_string());
+            context.tell(&format!("put right for the model: line {line}, record {}: {what}", repair.n))?;
+        }
+        return context.tell_damage(&transcript.shown_path(), &scanned.report);
     }
     let limits = budget.map_or_else(Limits::default, Limits::tokens);
     let restored = transcript.restore(&limits)?;
     screen::write_stored(&mut out, restored.history.to_json().as_bytes())?;
     writeln!(out)?;
-    let repairs: Vec<String> = restored
-        .history
-        .repairs
-        .iter()
-        .map(|repair| {
-            let message = json::quote(&repair.kind.to_string());
-            format!("{{\"n\":{},\"kind\":\"{}\",\"message\":{message}}}", repair.n, repair.kind.name())
-        })
-        .collect();
+    let repairs: Vec<String> = restored.history.repairs.iter().map(|repair| repair_json(repair, None)).collect();
     let file = transcript.shown_path().display().to_string();
     tell_repairs(&file, &repairs, &restored.report)?;
     Ok(outcome(&restored.report))
+}
+
+/// Repairs with their lines, counted from one, in the order of the file.
+fn placed<'r>(bytes: &[u8], records: &[Record<'_>], repairs: &'r [Repair]) -> Vec<(u64, &'r Repair)> {
+    let offsets: HashMap<u64, u64> = records.iter().map(|record| (record.n, record.offset)).collect();
+    let mut placed: Vec<(u64, &Repair)> =
+        repairs.iter().map(|repair| (offsets.get(&repair.n).copied().unwrap_or(0), repair)).collect();
+    placed.sort_by_key(|(offset, _)| *offset);
+    let (mut line, mut at) = (1, 0);
+    for (place, _) in &mut placed {
+        let offset = usize::try_from(*place).unwrap_or(usize::MAX).min(bytes.len());
+        line += bytes[at..offset].iter().filter(|byte| **byte == b'\n').count() as u64;
+        (*place, at) = (line, offset);
+    }
+    placed
+}
+
+fn repair_json(repair: &Repair, line: Option<u64>) -> String {
+    let line = line.map_or(String::new(), |line| format!("\"line\":{line},"));
+    let message = json::quote(&repair.kind.to_string());
+    format!("{{{line}\"n\":{},\"kind\":\"{}\",\"message\":{message}}}", repair.n, repair.kind.name())
 }
 
 /// What was put right in the messages and what was met in the file, as one JSON object on stderr.

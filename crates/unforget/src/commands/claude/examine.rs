@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unforget_claude::doctor::{Activity, Finding, Problem, Stamp, examine, quoted, repair};
+use unforget_claude::doctor::{Activity, Finding, Problem, Refusal, Stamp, examine, quoted, repair};
 use unforget_claude::id::SessionId;
 use unforget_claude::keep::{agent, kept_id};
 use unforget_claude::live;
@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
         args.sessions.iter().map(|name| named(context, None, name)).collect::<Result<Vec<_>>>()?
     };
     let progress = Progress::new("examining");
-    let (mut found, mut copies) = (0_u64, 0_u64);
+    let (mut found, mut copies, mut refused) = (0_u64, 0_u64, 0_u64);
     for id in &sessions {
         progress.step();
         let activity = match live::live(keeper.config(), id, &is_alive)?.writers.is_empty() {
@@ -41,20 +41,34 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
             tell(context, id, finding)?;
         }
         if args.fix && !findings.is_empty() {
-            let copy = write_copy(context, id, &session, &session.bytes)?;
-            copies += 1;
-            line(
-                context,
-                || format!("{{\"session\":\"{id}\",\"copy\":\"{copy}\"}}"),
-                || {
-                    format!(
-                        "fixed  {copy} is a repaired copy of {id}: `unforget claude restore {copy}` puts it in place"
-                    )
-                },
-            )?;
+            match write_copy(context, id, &session, &session.bytes)? {
+                Ok(copy) => {
+                    copies += 1;
+                    line(
+                        context,
+                        || format!("{{\"session\":\"{id}\",\"copy\":\"{copy}\"}}"),
+                        || {
+                            format!(
+                                "fixed  {copy} is a repaired copy of {id}: `unforget claude restore {copy}` puts it in place"
+                            )
+                        },
+                    )?;
+                }
+                Err(refusal) => {
+                    refused += 1;
+                    refuse(context, id, &refusal)?;
+                }
+            }
             for finding in &findings {
                 let Problem::DroppedBranch { last_line, words, .. } = &finding.problem else { continue };
-                let copy = write_copy(context, id, &session, up_to(&session.bytes, *last_line))?;
+                let copy = match write_copy(context, id, &session, up_to(&session.bytes, *last_line))? {
+                    Ok(copy) => copy,
+                    Err(refusal) => {
+                        refused += 1;
+                        refuse(context, id, &refusal)?;
+                        continue;
+                    }
+                };
                 copies += 1;
                 line(
                     context,
@@ -68,7 +82,12 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
     if context.json {
         line(
             context,
-            || format!("{{\"sessions\":{},\"found\":{found},\"copies\":{copies}}}", sessions.len()),
+            || {
+                format!(
+                    "{{\"sessions\":{},\"found\":{found},\"copies\":{copies},\"refused\":{refused}}}",
+                    sessions.len()
+                )
+            },
             String::new,
         )?;
     } else {
@@ -82,7 +101,7 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
         let sessions = if sessions == 1 { "1 session".to_owned() } else { format!("{sessions} sessions") };
         context.tell(&format!("{sessions} of Claude Code: {verdict}{hint}"))?;
     }
-    Ok(if found == 0 || copies > 0 { Outcome::Done } else { Outcome::MetDamage })
+    Ok(if found == 0 || (copies > 0 && refused == 0) { Outcome::Done } else { Outcome::MetDamage })
 }
 
 /// All sessions of Claude Code that are kept, by their names alone: a doctor changes nothing, not even an index.
@@ -137,10 +156,31 @@ fn up_to(bytes: &[u8], line: u64) -> &[u8] {
     end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
 }
 
-/// Keeps a repaired copy under a new id, with what belongs to the session.
-fn write_copy(context: &Context, original: &SessionId, session: &Session, lines: &[u8]) -> Result<SessionId> {
+/// Tells that there is no repaired copy, and why.
+fn refuse(context: &Context, id: &SessionId, refusal: &Refusal) -> Result<()> {
+    let why = refusal.to_string();
+    line(
+        context,
+        || format!("{{\"session\":\"{id}\",\"refused\":{}}}", quote(&why)),
+        || format!("refused  no copy of {id} would be better than it is: {why}"),
+    )
+}
+
+/// Keeps a repaired copy under a new id, with what belongs to the session; none is kept that would be worse than the session.
+fn write_copy(
+    context: &Context,
+    original: &SessionId,
+    session: &Session,
+    lines: &[u8],
+) -> Result<std::result::Result<SessionId, Refusal>> {
     let (dir, id, store) = (agent(), new_id()?, &context.store);
     let (from, to) = (kept_id(original)?, kept_id(&id)?);
+    let now = stamp::rfc3339(store.source().now_ms());
+    let mut new_uuid = || stamp::Source::new_id(&stamp::System, i64::MAX).to_string();
+    let lines = match repair(lines, &mut Stamp { session: &id, new_uuid: &mut new_uuid, now: &now }) {
+        Ok(lines) => lines,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     for name in session.sides.iter().filter(|name| !name.starts_with(FILES)) {
         let side = LogReader::open(store.medium().as_ref(), &dir.side(&from, name))?;
         let mut copy = store.open_side(&dir, &to, name)?;
@@ -153,12 +193,9 @@ fn write_copy(context: &Context, original: &SessionId, session: &Session, lines:
             FileNote { name: name.clone(), seen: Seen::Bytes(bytes), bytes: file.bytes, modified_ns: file.modified_ns };
         store.keep_files(&dir, &to, &[note])?;
     }
-    let now = stamp::rfc3339(store.source().now_ms());
-    let mut new_uuid = || stamp::Source::new_id(&stamp::System, i64::MAX).to_string();
-    let lines = repair(lines, &mut Stamp { session: &id, new_uuid: &mut new_uuid, now: &now });
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     store.begin_foreign(&dir, &to, |out| out.write_all(text.as_bytes()))?;
-    Ok(id)
+    Ok(Ok(id))
 }
 
 fn tell(context: &Context, id: &SessionId, finding: &Finding) -> Result<()> {
@@ -186,6 +223,7 @@ fn name(problem: &Problem) -> &'static str {
         Problem::BrokenParent { .. } => "broken_parent",
         Problem::DroppedBranch { .. } => "dropped_branch",
         Problem::DifferentDouble { .. } => "different_double",
+        Problem::NotSendable { .. } => "not_sendable",
         Problem::NotAnObject => "not_an_object",
         Problem::NoFinalLineFeed => "no_final_line_feed",
         Problem::MissingFile { .. } => "missing_file",
