@@ -6,10 +6,14 @@
 //! another one went on. Nothing that is kept is ever taken away then. The lines that are new are added behind it: lines of that program
 //! name their parents, so they mean the same wherever they stand, and the last one leads the conversation.
 //!
+//! A line that was changed in place ([`Rewrite`]) is added in its new form as well: of two lines with one name the program takes the later. Only
+//! if nothing but blanks at its ends is another (a carriage return), the first form stays alone. Either way it is told. A [`Look`] at the end
+//! sees nothing of such changes if the length is the same; one at the whole file does, and a mark says when the last one was.
+//!
 //! Only whole lines are taken, so a program that is killed in the middle of one leaves no half of it here.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +32,8 @@ const TAIL: u64 = 256;
 const BATCH: usize = 4 << 20;
 /// A mark is shorter than this.
 const MAX_MARK: u64 = 4096;
+/// A file that was written less than this ago may be written once more without another time.
+const SETTLED_NS: i64 = 1_000_000_000;
 /// The directory of marks in a store.
 const MARKS: &str = "copies";
 
@@ -46,6 +52,32 @@ pub struct Mark {
     pub kept_tail: String,
     /// Whether the file is only the end of a session of which the rest is elsewhere.
     pub is_part: bool,
+    /// When the file had been written last as all of it was compared; none if it may have been written since.
+    pub compared: Option<i64>,
+    /// How much of the file was put there by restoring it, in a form that may be another than the copy's.
+    pub restored: u64,
+    /// Digest of that.
+    pub restored_digest: String,
+}
+
+/// How much of a file is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// What was added: for savings that follow each other within a second.
+    End,
+    /// All of it, if it was written since the last such look.
+    Whole,
+}
+
+/// A line that the program changed in place after it was saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The line in the program's file, from one.
+    pub line: u64,
+    /// Its name.
+    pub uuid: String,
+    /// Whether only blanks at its ends are others, such as a carriage return. Then the form that was kept first stays the only one.
+    pub is_blank: bool,
 }
 
 impl Mark {
@@ -53,7 +85,37 @@ impl Mark {
     pub fn at(file: &LogReader, saved: u64, copy: Option<&LogReader>) -> Result<Self> {
         let kept = copy.map_or(0, LogReader::len);
         let kept_tail = copy.map_or(Ok(String::new()), |copy| tail(copy, kept))?;
-        Ok(Self { identity: file.identity(), saved, tail: tail(file, saved)?, kept, kept_tail, is_part: false })
+        let tail = tail(file, saved)?;
+        let (is_part, compared, restored, restored_digest) = (false, None, 0, String::new());
+        Ok(Self {
+            identity: file.identity(),
+            saved,
+            tail,
+            kept,
+            kept_tail,
+            is_part,
+            compared,
+            restored,
+            restored_digest,
+        })
+    }
+
+    /// The same, of a file that was put there by restoring it.
+    pub fn of_restored(self, file: &LogReader) -> Result<Self> {
+        let restored = self.saved;
+        Ok(Self { restored, restored_digest: digest_to(file, restored)?, ..self })
+    }
+
+    /// The same, of a file of which all was compared just now.
+    #[must_use]
+    pub fn compared_at(self, file: &LogReader, now_ms: i64) -> Self {
+        let is_settled = now_ms.saturating_mul(1_000_000).saturating_sub(file.modified_ns()) > SETTLED_NS;
+        Self { compared: is_settled.then(|| file.modified_ns()), ..self }
+    }
+
+    /// Whether all of the file was compared since it was written.
+    fn is_compared(&self, file: &LogReader) -> bool {
+        self.compared == Some(file.modified_ns())
     }
 
     /// Whether the copy still begins with what it had then. Of a part there was none, and what is here now is the whole.
@@ -67,9 +129,14 @@ impl Mark {
     }
 
     fn encode(&self) -> String {
-        let Self { identity: (device, inode), saved, tail, kept, kept_tail, is_part } = self;
+        let Self { identity: (device, inode), saved, tail, kept, kept_tail, is_part, .. } = self;
+        let compared = self.compared.map_or(String::new(), |time| format!(",\"compared\":{time}"));
+        let restored = match self.restored {
+            0 => String::new(),
+            len => format!(",\"restored\":{len},\"restored_digest\":\"{}\"", self.restored_digest),
+        };
         format!(
-            "{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"kept\":{kept},\"kept_tail\":\"{kept_tail}\",\"part\":{is_part}}}\n"
+            "{{\"device\":{device},\"inode\":{inode},\"saved\":{saved},\"tail\":\"{tail}\",\"kept\":{kept},\"kept_tail\":\"{kept_tail}\",\"part\":{is_part}{compared}{restored}}}\n"
         )
     }
 
@@ -80,8 +147,26 @@ impl Mark {
         let (tail, kept_tail) = (text("tail")?, text("kept_tail")?);
         let is_part = json::member(&members, "part") == Some("true");
         let identity = (number("device")?, number("inode")?);
-        Some(Self { identity, saved: number("saved")?, tail, kept: number("kept")?, kept_tail, is_part })
+        let compared = number("compared").and_then(|time| i64::try_from(time).ok());
+        let restored = number("restored").unwrap_or(0);
+        let restored_digest = text("restored_digest").unwrap_or_default();
+        let (saved, kept) = (number("saved")?, number("kept")?);
+        Some(Self { identity, saved, tail, kept, kept_tail, is_part, compared, restored, restored_digest })
     }
+}
+
+/// Digest of the beginning of a file.
+fn digest_to(file: &LogReader, end: u64) -> Result<String> {
+    let (mut digest, mut at) = (Digest::default(), 0);
+    while at < end {
+        let part = file.bytes(at, usize::try_from(end - at).unwrap_or(BATCH).min(BATCH))?;
+        if part.is_empty() {
+            break;
+        }
+        at += part.len() as u64;
+        digest.write_all(&part).map_err(|source| failed(file.path(), source))?;
+    }
+    Ok(digest.finish().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn tail(reader: &LogReader, at: u64) -> Result<String> {
@@ -170,6 +255,10 @@ pub enum News {
         ranges: Vec<(u64, u64)>,
         /// Where the last whole line ends.
         end: u64,
+        /// Lines that were changed in place.
+        rewrites: Vec<Rewrite>,
+        /// Whether the file lacks lines that are kept, and has others.
+        is_merged: bool,
     },
 }
 
@@ -179,6 +268,14 @@ impl News {
         match self {
             News::From { start, end } => start >= end,
             News::Lines { ranges, .. } => ranges.is_empty(),
+        }
+    }
+
+    /// Lines that were changed in place.
+    pub fn rewrites(&self) -> &[Rewrite] {
+        match self {
+            News::From { .. } => &[],
+            News::Lines { rewrites, .. } => rewrites,
         }
     }
 
@@ -206,29 +303,87 @@ pub fn since(file: &LogReader, mark: &Mark) -> Result<Option<News>> {
     if !mark.holds(file)? {
         return Ok(None);
     }
+    // A line that had no end when it was saved may have got one since, and nothing else.
+    let is_open = mark.saved > 0 && mark.saved < file.len() && file.bytes(mark.saved - 1, 1)? != b"\n";
+    if is_open && file.bytes(mark.saved, 1)? != b"\n" {
+        return Ok(None);
+    }
     let end = whole_end(file)?;
     Ok(Some(News::From { start: mark.saved.min(end), end }))
 }
 
 /// What a file has that is not kept.
-pub fn news(file: &LogReader, kept: &LogReader, mark: Option<&Mark>) -> Result<News> {
+pub fn news(file: &LogReader, kept: &LogReader, mark: Option<&Mark>, look: Look) -> Result<News> {
     if let Some(mark) = mark
         && mark.knows(kept)?
         && let Some(News::From { start, end }) = since(file, mark)?
     {
-        return if mark.kept == kept.len() || start >= end {
-            Ok(News::From { start, end })
+        let added = if mark.kept == kept.len() || start >= end {
+            News::From { start, end }
         } else {
-            behind(file, kept, mark, start, end)
+            behind(file, kept, mark, start, end)?
         };
+        if look == Look::End || mark.is_compared(file) {
+            return Ok(added);
+        }
+        if let Some(before) = before(file, kept, mark, start)? {
+            return added.with(file, before);
+        }
     }
     let end = whole_end(file)?;
     let common = common((file, 0), (kept, 0))?;
     if common == kept.len() || common >= end {
         return Ok(News::From { start: common.min(end), end });
     }
-    let (ranges, _) = unknown(file, common, end, &Known::of(kept, 0)?)?;
-    Ok(News::Lines { ranges, end })
+    let known = Known::of(kept, 0)?;
+    let found = Unknown::find(file, common, end, &known)?;
+    let is_merged = found.has_new && known.has_more(common, &found.names);
+    Ok(News::Lines { ranges: found.ranges, end, rewrites: found.rewrites, is_merged })
+}
+
+/// What was changed in a file before a mark; none if what was restored there is not there any more.
+fn before(file: &LogReader, kept: &LogReader, mark: &Mark, start: u64) -> Result<Option<Unknown>> {
+    let from = if mark.restored > 0 && mark.restored <= start {
+        if digest_to(file, mark.restored)? != mark.restored_digest {
+            return Ok(None);
+        }
+        mark.restored
+    } else {
+        common((file, 0), (kept, 0))?
+    };
+    // As a rule all of it is as it was.
+    if from >= start || kept.is_empty() {
+        return Ok(Some(Unknown::default()));
+    }
+    Unknown::find(file, from, start, &Known::of(kept, 0)?).map(Some)
+}
+
+impl News {
+    /// Together with what was changed before it.
+    fn with(self, file: &LogReader, before: Unknown) -> Result<Self> {
+        if before.ranges.is_empty() && before.rewrites.is_empty() {
+            return Ok(self);
+        }
+        let Unknown { mut ranges, mut rewrites, has_new: mut is_merged, .. } = before;
+        let end = self.end();
+        match self {
+            News::From { start, end } => {
+                let mut forward = file.forward(start);
+                while let Some(line) = forward.next()? {
+                    // A line that had no end when it was saved got one here.
+                    if line.end() <= end && !(line.offset == start && line.len == 0) {
+                        ranges.push((line.offset, line.offset + line.len));
+                    }
+                }
+            }
+            News::Lines { ranges: more, rewrites: others, is_merged: also, .. } => {
+                ranges.extend(more);
+                rewrites.extend(others);
+                is_merged |= also;
+            }
+        }
+        Ok(News::Lines { ranges, end, rewrites, is_merged })
+    }
 }
 
 /// What a file has behind a mark that the copy did not get since: from someone who was killed before the mark was moved or who saved at the same
@@ -240,32 +395,87 @@ fn behind(file: &LogReader, kept: &LogReader, mark: &Mark, start: u64, end: u64)
     if mark.kept + same == kept.len() {
         return Ok(News::From { start: (first + same).min(end), end });
     }
-    match unknown(file, first, end, &Known::of(kept, mark.kept)?)? {
-        (_, 0) => Ok(News::From { start, end }),
-        (ranges, _) => Ok(News::Lines { ranges, end }),
+    let found = Unknown::find(file, first, end, &Known::of(kept, mark.kept)?)?;
+    match found.known {
+        0 => Ok(News::From { start, end }),
+        _ => Ok(News::Lines { ranges: found.ranges, end, rewrites: found.rewrites, is_merged: found.has_new }),
     }
 }
 
-/// The lines from a place on that are not known, and how many are.
-fn unknown(file: &LogReader, start: u64, end: u64, known: &Known) -> Result<(Vec<(u64, u64)>, u64)> {
-    let (mut ranges, mut count) = (Vec::new(), 0);
-    let mut forward = file.forward(start);
-    while let Some(line) = forward.next()? {
-        if line.end() > end {
-            continue;
+/// Lines of a file that are not kept.
+#[derive(Debug, Default)]
+struct Unknown {
+    ranges: Vec<(u64, u64)>,
+    rewrites: Vec<Rewrite>,
+    /// How many others there are.
+    known: u64,
+    /// Whether lines are among them that are kept in no form.
+    has_new: bool,
+    /// The names of all lines that were looked at.
+    names: HashSet<String>,
+}
+
+impl Unknown {
+    /// The lines from a place on that are not known.
+    fn find(file: &LogReader, start: u64, end: u64, known: &Known) -> Result<Self> {
+        let mut found = Self::default();
+        let mut number = None;
+        let mut lines = 0;
+        let mut forward = file.forward(start);
+        while let Some(line) = forward.next()? {
+            lines += 1;
+            if line.end() > end {
+                continue;
+            }
+            let (bytes, range) = (whole(file, &line)?, (line.offset, line.offset + line.len));
+            let named = Named::of(&bytes);
+            found.names.extend(named.as_ref().map(|named| named.uuid.clone()));
+            match known.standing(&bytes, named.as_ref()) {
+                Standing::Kept => found.known += 1,
+                Standing::New => {
+                    found.has_new = true;
+                    found.ranges.push(range);
+                }
+                Standing::Other { uuid, is_blank } => {
+                    found.known += 1;
+                    let before = match number {
+                        Some(before) => before,
+                        None => *number.insert(count_lines(file, start)?),
+                    };
+                    found.rewrites.push(Rewrite { line: before + lines, uuid, is_blank });
+                    if !is_blank {
+                        found.ranges.push(range);
+                    }
+                }
+            }
         }
-        if known.has(&whole(file, &line)?) {
-            count += 1;
-        } else {
-            ranges.push((line.offset, line.offset + line.len));
-        }
+        Ok(found)
     }
-    Ok((ranges, count))
+}
+
+fn count_lines(file: &LogReader, end: u64) -> Result<u64> {
+    let (mut count, mut at) = (0, 0);
+    while at < end {
+        let part = file.bytes(at, usize::try_from(end - at).unwrap_or(BATCH).min(BATCH))?;
+        if part.is_empty() {
+            break;
+        }
+        at += part.len() as u64;
+        count += memchr(&part);
+    }
+    Ok(count)
+}
+
+/// Lines of a file that are kept in another form only.
+pub fn rewritten(file: &LogReader, kept: &LogReader, mark: Option<&Mark>) -> Result<Vec<Rewrite>> {
+    let mark = mark.map(|mark| Mark { compared: None, ..mark.clone() });
+    Ok(news(file, kept, mark.as_ref(), Look::Whole)?.rewrites().to_vec())
 }
 
 /// Adds to what is kept what a file has that is not; what was added is read back and proved.
 pub fn take_in(file: &LogReader, kept: &mut Intake, news: &News) -> Result<Taken> {
-    let mut taken = Taken { is_merged: matches!(news, News::Lines { .. }) && !news.is_empty(), ..Taken::default() };
+    let is_merged = matches!(news, News::Lines { is_merged: true, .. });
+    let mut taken = Taken { is_merged, ..Taken::default() };
     let before = kept.reader()?.len();
     let mut batch = Vec::new();
     let mut digest = Digest::default();
@@ -381,33 +591,95 @@ fn common((one, one_at): (&LogReader, u64), (other, other_at): (&LogReader, u64)
     }
 }
 
-/// The lines of a file, by their names or else by what they say.
+/// The lines of a file, by their names and by what they say.
+#[derive(Default)]
 struct Known {
-    names: HashSet<String>,
-    texts: HashSet<String>,
+    names: HashMap<String, Forms>,
+    /// Digests of lines, and of lines without the blanks at their ends.
+    texts: HashSet<[u8; 32]>,
+    bare: HashSet<[u8; 32]>,
+}
+
+/// The forms of a line that has a name.
+struct Forms {
+    /// Where the first one begins.
+    first: u64,
+    /// The folders in which the program worked, as the forms have it.
+    folders: Vec<String>,
+}
+
+/// A line that has a name.
+struct Named {
+    uuid: String,
+    folder: String,
+}
+
+impl Named {
+    fn of(line: &[u8]) -> Option<Self> {
+        let members = json::members(std::str::from_utf8(line).ok()?.trim_ascii())?;
+        let text = |name| json::member(&members, name).and_then(json::string).map(Cow::into_owned);
+        Some(Self { uuid: text("uuid")?, folder: text("cwd").unwrap_or_default() })
+    }
+}
+
+/// How a line of a file stands to what is kept.
+enum Standing {
+    Kept,
+    /// A line of that name is kept, in another form.
+    Other {
+        uuid: String,
+        is_blank: bool,
+    },
+    New,
 }
 
 impl Known {
     /// All that have names, and of those without the ones from a place on: before it, the same may have been said another time.
     fn of(kept: &LogReader, texts_from: u64) -> Result<Self> {
-        let mut known = Self { names: HashSet::new(), texts: HashSet::new() };
+        let mut known = Self::default();
         let mut forward = kept.forward(0);
         while let Some(line) = forward.next()? {
-            let bytes = whole(kept, &line)?;
-            match uuid(&bytes) {
-                Some(name) => known.names.insert(name),
-                None => line.offset >= texts_from && known.texts.insert(sha256_hex(&bytes)),
-            };
+            let (offset, bytes) = (line.offset, whole(kept, &line)?);
+            match Named::of(&bytes) {
+                Some(Named { uuid, folder }) => {
+                    let forms = known.names.entry(uuid).or_insert_with(|| Forms { first: offset, folders: Vec::new() });
+                    if !forms.folders.contains(&folder) {
+                        forms.folders.push(folder);
+                    }
+                    known.bare.insert(digest(bytes.trim_ascii()));
+                }
+                None if offset < texts_from => continue,
+                None => {}
+            }
+            known.texts.insert(digest(&bytes));
         }
         Ok(known)
     }
 
-    fn has(&self, line: &[u8]) -> bool {
-        match uuid(line) {
-            Some(name) => self.names.contains(&name),
-            None => self.texts.contains(&sha256_hex(line)),
+    fn standing(&self, line: &[u8], named: Option<&Named>) -> Standing {
+        if self.texts.contains(&digest(line)) {
+            return Standing::Kept;
+        }
+        match named.and_then(|named| Some((named, self.names.get(&named.uuid)?))) {
+            None => Standing::New,
+            // Restored into another folder with its paths put right; the program never changes the folder of a line.
+            Some((named, forms)) if !forms.folders.contains(&named.folder) => Standing::Kept,
+            Some((named, _)) => {
+                let is_blank = self.bare.contains(&digest(line.trim_ascii()));
+                Standing::Other { uuid: named.uuid.clone(), is_blank }
+            }
         }
     }
+
+    /// Whether there are lines from a place on that are not among these.
+    fn has_more(&self, from: u64, names: &HashSet<String>) -> bool {
+        self.names.iter().any(|(name, forms)| forms.first >= from && !names.contains(name))
+    }
+}
+
+fn digest(bytes: &[u8]) -> [u8; 32] {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).into()
 }
 
 /// The bytes of a line, also of one that is longer than any of this program's.
@@ -418,12 +690,6 @@ fn whole<'l>(reader: &LogReader, line: &Physical<'l>) -> Result<Cow<'l, [u8]>> {
     let len =
         usize::try_from(line.len).map_err(|_| Error::Invalid("a line is too long for this machine".to_owned()))?;
     Ok(Cow::Owned(reader.bytes(line.offset, len)?))
-}
-
-/// The name of a line in its tree.
-fn uuid(line: &[u8]) -> Option<String> {
-    let members = json::members(std::str::from_utf8(line).ok()?)?;
-    json::member(&members, "uuid").and_then(json::string).map(std::borrow::Cow::into_owned)
 }
 
 fn memchr(bytes: &[u8]) -> u64 {

@@ -6,6 +6,7 @@
 //!
 //! Nothing here knows where a session goes next, and nothing in the program's own directory is ever changed.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use unforget_core::replica::Intake;
 use unforget_core::stamp::SessionId as Kept;
 use unforget_core::store::{FileNote, MAX_FILE, Store, side_path};
 
-use crate::copy::{self, Mark, Marks, Taken};
+use crate::copy::{self, Look, Mark, Marks, Rewrite, Taken};
 use crate::error::{Error, Result};
 use crate::footprint::{Part, footprint, memory};
 use crate::id::SessionId;
@@ -43,8 +44,32 @@ pub struct Saved {
     pub is_new: bool,
     /// Whether it had gone on differently from what is kept; both are kept now.
     pub is_merged: bool,
+    /// Lines that the program changed in place after they were saved.
+    pub rewritten: Vec<Rewritten>,
     /// What could not be taken, one sentence each.
     pub left_out: Vec<String>,
+}
+
+/// A line that was changed in place after it was saved. Unless only blanks are others, both forms are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The side of a sub-agent; none in the transcript itself.
+    pub side: Option<String>,
+    /// The line.
+    pub rewrite: Rewrite,
+}
+
+impl fmt::Display for Rewritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(side) = &self.side {
+            write!(f, "{side}, ")?;
+        }
+        let Rewrite { line, uuid, is_blank } = &self.rewrite;
+        match is_blank {
+            true => write!(f, "line {line} ({uuid}) has other blanks at its ends than before; it stays as it was kept"),
+            false => write!(f, "line {line} ({uuid}) was changed after it was saved; both forms are kept"),
+        }
+    }
 }
 
 impl Saved {
@@ -95,6 +120,14 @@ impl Keeper {
         &self.store
     }
 
+    /// Lines of the program's file that are kept in another form only.
+    pub fn rewritten(&self, found: &Found) -> Result<Vec<Rewrite>> {
+        let file = LogReader::open(self.config.medium(), &found.path)?;
+        let kept = LogReader::open(self.store.medium().as_ref(), &agent().transcript(&kept_id(&found.id)?))?;
+        let mark = self.marks.get(&self.config.medium().root().join(&found.path));
+        Ok(copy::rewritten(&file, &kept, mark.as_ref())?)
+    }
+
     /// Has a session, so that no other program that asks here runs it; that ends with the handle.
     pub fn reserve(&self, id: &SessionId) -> Result<Box<dyn Handle>> {
         let medium = self.store.medium();
@@ -117,8 +150,17 @@ impl Keeper {
     }
 
     /// Saves what is new of a session. What else belongs to it comes first; a part that cannot be saved is told, and keeps no words from
-    /// being saved.
+    /// being saved. All of a file is compared if it was written since that was done last.
     pub fn save(&self, found: &Found) -> Result<Saved> {
+        self.save_as(found, Look::Whole)
+    }
+
+    /// The same, where only what was added is looked at: for savings that follow each other within a second.
+    pub fn save_added(&self, found: &Found) -> Result<Saved> {
+        self.save_as(found, Look::End)
+    }
+
+    fn save_as(&self, found: &Found, look: Look) -> Result<Saved> {
         let (dir, id) = (agent(), kept_id(&found.id)?);
         let mut saved = Saved::default();
         let medium = self.config.medium();
@@ -133,7 +175,7 @@ impl Keeper {
                 return Err(Error::Partial { id: found.id.to_string() });
             }
         }
-        self.save_parts(found, &dir, &id, &mut saved)?;
+        self.save_parts(found, &dir, &id, look, &mut saved)?;
         let file = LogReader::open(medium, &found.path)?;
         if !is_kept {
             let end = copy::whole_end(&file)?;
@@ -142,34 +184,59 @@ impl Keeper {
             }
             saved.is_new = self.store.begin_foreign(&dir, &id, |out| copy::write_whole(&file, end, out))?;
         }
-        let taken = self.follow(&file, &found.path, &kept, || Ok(self.store.intake(&dir, &id)?))?;
+        let (taken, rewrites) = self.follow(&file, &found.path, &kept, look, || Ok(self.store.intake(&dir, &id)?))?;
+        saved.rewritten.extend(rewrites.into_iter().map(|rewrite| Rewritten { side: None, rewrite }));
         saved.lines = if saved.is_new { lines(&self.store, &dir, &id)? } else { taken.lines };
         saved.is_merged = taken.is_merged;
         Ok(saved)
     }
 
     /// Adds what is new in a file of lines to what is kept of it. Where nothing is new, nobody's lock is asked for.
-    fn follow(&self, file: &LogReader, path: &Path, kept: &Path, open: impl Fn() -> Result<Intake>) -> Result<Taken> {
+    fn follow(
+        &self,
+        file: &LogReader,
+        path: &Path,
+        kept: &Path,
+        look: Look,
+        open: impl Fn() -> Result<Intake>,
+    ) -> Result<(Taken, Vec<Rewrite>)> {
         let absolute = self.config.medium().root().join(path);
+        let put = |mark: Mark, before: Option<&Mark>| {
+            let (restored, digest) =
+                before.map(|mark| (mark.restored, mark.restored_digest.clone())).unwrap_or_default();
+            let mark = Mark { restored, restored_digest: digest, ..mark };
+            let mark = match look {
+                Look::Whole => mark.compared_at(file, self.store.source().now_ms()),
+                Look::End => mark,
+            };
+            if before != Some(&mark) {
+                self.marks.put(&absolute, &mark);
+            }
+        };
         if let Some(mark) = self.marks.get(&absolute)
             && let Ok(copy) = LogReader::open(self.store.medium().as_ref(), kept)
-            && copy::news(file, &copy, Some(&mark))?.is_empty()
+            && let news = copy::news(file, &copy, Some(&mark), look)?
+            && news.is_empty()
             && copy::since(file, &mark)?.is_some_and(|news| news.is_empty())
         {
-            return Ok(Taken::default());
+            if look == Look::Whole && mark.compared != Some(file.modified_ns()) {
+                put(Mark { compared: None, ..mark.clone() }, Some(&mark));
+            }
+            return Ok((Taken::default(), news.rewrites().to_vec()));
         }
         let mut intake = patiently(open)?;
         // Read behind the lock: whoever had it may have moved the mark.
         let mark = self.marks.get(&absolute);
-        let news = copy::news(file, &intake.reader()?, mark.as_ref())?;
+        let news = copy::news(file, &intake.reader()?, mark.as_ref(), look)?;
         let taken = copy::take_in(file, &mut intake, &news)?;
-        self.marks.put(&absolute, &Mark::at(file, news.end(), Some(&intake.reader()?))?);
+        let mark = mark.filter(|mark| copy::since(file, mark).is_ok_and(|since| since.is_some()));
+        put(Mark::at(file, news.end(), Some(&intake.reader()?))?, mark.as_ref());
         // The index has its mark, and looks for itself when someone asks: a session that grows all the while is not read as a whole each time.
         drop(intake);
-        Ok(taken)
+        Ok((taken, news.rewrites().to_vec()))
     }
 
-    fn save_parts(&self, found: &Found, dir: &AgentDir, id: &Kept, saved: &mut Saved) -> Result<()> {
+    fn save_parts(&self, found: &Found, dir: &AgentDir, id: &Kept, look: Look, saved: &mut Saved) -> Result<()> {
         let mut all = footprint(&self.config, &found.project, &found.id)?;
         if self.with_memory {
             let more = memory(&self.config, &found.project)?;
@@ -181,8 +248,12 @@ impl Keeper {
         let (mut notes, mut bytes) = (Vec::new(), 0);
         for part in all.parts {
             match part {
-                Part::Transcript { side, path, .. } => match self.save_side(&side, &path, dir, id) {
-                    Ok(taken) => saved.side_lines += taken.lines,
+                Part::Transcript { side, path, .. } => match self.save_side(&side, &path, dir, id, look) {
+                    Ok((taken, rewrites)) => {
+                        saved.side_lines += taken.lines;
+                        let rewritten = |rewrite| Rewritten { side: Some(side.clone()), rewrite };
+                        saved.rewritten.extend(rewrites.into_iter().map(rewritten));
+                    }
                     Err(error) => saved.left_out.push(format!("{side}: {error}")),
                 },
                 Part::File { name, path, stat } => {
@@ -226,10 +297,17 @@ impl Keeper {
         Ok(())
     }
 
-    fn save_side(&self, side: &str, path: &Path, dir: &AgentDir, id: &Kept) -> Result<Taken> {
+    fn save_side(
+        &self,
+        side: &str,
+        path: &Path,
+        dir: &AgentDir,
+        id: &Kept,
+        look: Look,
+    ) -> Result<(Taken, Vec<Rewrite>)> {
         let file = LogReader::open(self.config.medium(), path)?;
         let kept = side_path(dir, id, side)?;
-        self.follow(&file, path, &kept, || Ok(self.store.open_side(dir, id, side)?))
+        self.follow(&file, path, &kept, look, || Ok(self.store.open_side(dir, id, side)?))
     }
 
     /// What is in a file; none if it is gone by now.

@@ -14,7 +14,7 @@ use notify::{EventKind, RecursiveMode, Watcher as _};
 
 use crate::error::{Error, Result};
 use crate::id::SessionId;
-use crate::keep::{Keeper, Saved};
+use crate::keep::{Keeper, Rewritten, Saved};
 use crate::place::Found;
 
 /// How long changes are gathered before they are saved.
@@ -41,6 +41,8 @@ pub struct Mirror {
     /// Dropped, nobody tells any more.
     _watcher: Option<notify::RecommendedWatcher>,
     changed: BTreeSet<SessionId>,
+    /// Changed lines that were told: a change of blanks alone is found again each time.
+    told: BTreeSet<(SessionId, String)>,
     /// How long and how old each transcript was when it was looked at last.
     seen: BTreeMap<SessionId, (u64, i64)>,
     swept: Instant,
@@ -90,6 +92,7 @@ impl Mirror {
             events,
             _watcher: watcher,
             changed: BTreeSet::new(),
+            told: BTreeSet::new(),
             seen: BTreeMap::new(),
             swept: Instant::now(),
         })
@@ -121,7 +124,7 @@ impl Mirror {
         for id in self.changed.clone() {
             for found in self.keeper.config().find(&id)?.sessions {
                 if is_wanted(&found) {
-                    kept.push(self.save(found));
+                    kept.push(self.save(found, Keeper::save_added));
                 }
             }
             self.changed.remove(&id);
@@ -140,7 +143,7 @@ impl Mirror {
             let now = (found.stat.len, found.stat.modified_ns);
             let is_new = self.seen.get(&found.id) != Some(&now) || self.changed.contains(&found.id);
             if is_new && is_wanted(&found) {
-                kept.push(self.save(found));
+                kept.push(self.save(found, Keeper::save));
             }
         }
         self.changed.clear();
@@ -152,14 +155,20 @@ impl Mirror {
         let mut kept = Vec::new();
         for id in sessions {
             for found in self.keeper.config().find(id)?.sessions {
-                kept.push(self.save(found));
+                kept.push(self.save(found, Keeper::save));
             }
         }
         Ok(kept)
     }
 
-    fn save(&mut self, found: Found) -> Kept {
-        let outcome = self.keeper.save(&found);
+    fn save(&mut self, found: Found, save: impl Fn(&Keeper, &Found) -> Result<Saved>) -> Kept {
+        let mut outcome = save(&self.keeper, &found);
+        if let Ok(saved) = &mut outcome {
+            let mut is_news = |rewritten: &Rewritten| {
+                self.told.insert((found.id.clone(), rewritten.to_string())) || !rewritten.rewrite.is_blank
+            };
+            saved.rewritten.retain(&mut is_news);
+        }
         match &outcome {
             Ok(_) => drop(self.seen.insert(found.id.clone(), (found.stat.len, found.stat.modified_ns))),
             // It is looked at again, told or not.

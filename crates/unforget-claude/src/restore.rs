@@ -18,7 +18,7 @@ use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId as Kept;
 use unforget_core::store::{FILES, MAX_FILE};
 
-use crate::copy::{self, Mark};
+use crate::copy::{self, Look, Mark};
 use crate::error::{Error, Result};
 use crate::footprint::{file_path, side_path};
 use crate::id::SessionId;
@@ -169,7 +169,7 @@ impl Keeper {
         let absolute = medium.root().join(target);
         let mark = self.marks.get(&absolute);
         let is_newer = match kept {
-            Some(kept) => !copy::news(&there, kept, mark.as_ref())?.is_empty(),
+            Some(kept) => !copy::news(&there, kept, mark.as_ref(), Look::Whole)?.is_empty(),
             None => match mark.as_ref().map(|mark| copy::since(&there, mark)).transpose()?.flatten() {
                 Some(news) => !news.is_empty(),
                 None => true,
@@ -295,7 +295,7 @@ impl Keeper {
         written?;
         let written = LogReader::open(medium, target)?;
         let is_part = matches!(source, Source::Lines(_));
-        let mark = Mark { is_part, ..Mark::at(&written, written.len(), kept)? };
+        let mark = Mark { is_part, ..Mark::at(&written, written.len(), kept)?.of_restored(&written)? };
         if is_part {
             // Without it, the end would be taken for the whole.
             let failed = |source| Error::Io { action: "mark as a part", path: target.to_path_buf(), source };

@@ -3,7 +3,11 @@
 use std::fs;
 
 use proptest::prelude::*;
+use unforget_claude::copy::Rewrite;
+use unforget_claude::keep::Saved;
 use unforget_claude::mirror::Mirror;
+use unforget_testkit::generate::Dice;
+use unforget_testkit::mutants::recorded;
 
 use crate::scene::{Scene, id, line};
 
@@ -202,4 +206,124 @@ proptest! {
             }
         }
     }
+}
+
+/// Lines of a transcript with their ends, as bytes.
+fn pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
+    bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+/// The whole lines of the program's file that are neither kept byte for byte nor told.
+fn lost(scene: &Scene, saved: &Saved) -> Vec<u64> {
+    let kept = pieces(scene.kept().as_bytes());
+    let there = fs::read(scene.transcript()).unwrap();
+    let numbered = pieces(&there).into_iter().zip(1..).filter(|(line, _)| line.ends_with(b"\n"));
+    let is_told = |number: u64| saved.rewritten.iter().any(|told| told.side.is_none() && told.rewrite.line == number);
+    numbered.filter(|(line, number)| !kept.contains(line) && !is_told(*number)).map(|(_, number)| number).collect()
+}
+
+#[test]
+fn h5_a_line_that_is_changed_in_place_is_kept_in_both_forms_and_told() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two) = (line("a", None, "one"), line("b", Some("a"), "two"));
+    let filler: String = (0..9).map(|at| line(&format!("f{at}"), Some("b"), &"filler ".repeat(20))).collect();
+    scene.say(&format!("{one}{two}{filler}"));
+    scene.save().unwrap();
+    // The same length, far before the end: nothing but all of the bytes tells.
+    let changed = one.replace("one", "uno");
+    fs::write(scene.transcript(), format!("{changed}{two}{filler}")).unwrap();
+    let saved = scene.save().unwrap();
+    let told = [Rewrite { line: 1, uuid: "a".to_owned(), is_blank: false }];
+    assert_eq!(saved.rewritten.iter().map(|told| told.rewrite.clone()).collect::<Vec<_>>(), told);
+    assert_eq!((saved.lines, saved.is_merged), (1, false));
+    assert_eq!(scene.kept(), format!("{one}{two}{filler}{changed}"));
+    let again = scene.save().unwrap();
+    assert!(again.is_empty() && again.rewritten.is_empty(), "{again:?}");
+    scene.say(&line("c", Some("f8"), "three"));
+    let on = scene.save().unwrap();
+    assert_eq!((on.lines, on.is_merged, on.rewritten.len()), (1, false, 0), "it goes on from there");
+}
+
+#[test]
+fn h5_a_line_that_got_a_carriage_return_stays_as_it_was_and_is_told() {
+    let scene = Scene::new("/home/ada/app");
+    let (one, two) = (line("a", None, "one"), line("b", Some("a"), "two"));
+    scene.say(&format!("{one}{two}"));
+    scene.save().unwrap();
+    fs::write(scene.transcript(), format!("{}\r\n{two}", one.trim_end())).unwrap();
+    let saved = scene.save().unwrap();
+    let told = [Rewrite { line: 1, uuid: "a".to_owned(), is_blank: true }];
+    assert_eq!(saved.rewritten.iter().map(|told| told.rewrite.clone()).collect::<Vec<_>>(), told);
+    assert_eq!((saved.lines, scene.kept()), (0, format!("{one}{two}")));
+    assert_eq!(scene.keeper.rewritten(&scene.found()).unwrap(), told, "and can be asked for");
+    // Of a line that had no end when it was saved, too.
+    let other = Scene::new("/home/ada/app");
+    other.say(one.trim_end());
+    other.save().unwrap();
+    other.say(&format!("\r\n{two}"));
+    let saved = other.save().unwrap();
+    assert_eq!((saved.rewritten.len(), other.kept()), (1, format!("{one}{two}")));
+}
+
+#[test]
+fn h5_a_quick_saving_leaves_changes_in_the_middle_to_the_next_whole_one() {
+    let scene = Scene::new("/home/ada/app");
+    let filler: String = (0..9).map(|at| line(&format!("f{at}"), None, &"filler ".repeat(20))).collect();
+    scene.say(&format!("{}{filler}", line("a", None, "one")));
+    scene.save().unwrap();
+    fs::write(scene.transcript(), format!("{}{filler}{}", line("a", None, "uno"), line("c", None, "more"))).unwrap();
+    let quick = scene.keeper.save_added(&scene.found()).unwrap();
+    assert_eq!((quick.lines, quick.rewritten.len()), (1, 0));
+    let whole = scene.save().unwrap();
+    assert_eq!((whole.lines, whole.rewritten.len()), (1, 1));
+    assert_eq!(lost(&scene, &whole), Vec::<u64>::new());
+}
+
+#[test]
+fn h5_every_byte_of_a_changed_file_is_kept_or_its_line_is_told() {
+    let mut dice = Dice::new(7);
+    let (mut changed_lines, mut told, mut failed) = (0, 0, Vec::new());
+    for (name, text) in recorded() {
+        for round in 0..4 {
+            let scene = Scene::new("/home/ada/app");
+            scene.say(&text);
+            scene.save().unwrap();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            for _ in 0..=dice.below(4) {
+                let at = dice.below(lines.len());
+                changed_lines += 1;
+                match dice.below(6) {
+                    0 => lines[at].push('\r'),
+                    1 => lines[at].push(' '),
+                    // The same length.
+                    2 => lines[at] = lines[at].replace("\"external\"", "\"internal\""),
+                    3 => lines[at] = lines[at].replace("\"version\":\"2.", "\"version\":\"two."),
+                    4 => {
+                        let middle = lines[at].floor_char_boundary(lines[at].len() / 2);
+                        lines[at].truncate(middle);
+                    }
+                    _ => {
+                        let other = dice.below(lines.len());
+                        lines.swap(at, other);
+                    }
+                }
+            }
+            let is_forgotten = dice.one_in(3);
+            if is_forgotten {
+                fs::remove_dir_all(scene.folder.path().join("home/copies")).unwrap();
+            }
+            let changed: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            fs::write(scene.transcript(), changed).unwrap();
+            let saved = scene.save().unwrap();
+            told += saved.rewritten.len();
+            let lost = lost(&scene, &saved);
+            if !lost.is_empty() || !scene.kept().starts_with(&text) {
+                failed.push(format!("{name} #{round}, without marks {is_forgotten}: lines {lost:?}"));
+            }
+            let again = scene.save().unwrap();
+            assert!(again.is_empty(), "{name} #{round}: {again:?}");
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(changed_lines > 200 && told > 100, "{changed_lines} changes, {told} told");
 }

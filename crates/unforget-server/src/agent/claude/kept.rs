@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use unforget_claude::keep::{Keeper, agent};
+use unforget_claude::keep::{Keeper, Saved, agent};
 use unforget_claude::place::Found;
 use unforget_claude::project::ProjectKey;
 use unforget_core::reader::LogReader;
@@ -82,7 +82,7 @@ impl Kept {
             prompt: None,
             compaction: None,
         };
-        kept.save()?;
+        kept.save_by(Keeper::save)?;
         Ok(kept)
     }
 
@@ -97,13 +97,21 @@ impl Kept {
         if is_same { Ok(false) } else { self.save() }
     }
 
-    /// Saves what there is; whether there are new lines. A transcript that is not there has none.
+    /// Saves what there is; whether there are new lines. A transcript that is not there has none. Lines that were changed in place are found
+    /// when the session is attended the next time.
     pub(super) fn save(&mut self) -> Result<bool> {
+        self.save_by(Keeper::save_added)
+    }
+
+    fn save_by(&mut self, save: fn(&Keeper, &Found) -> unforget_claude::Result<Saved>) -> Result<bool> {
         if let Ok(stat) = self.keeper.config().medium().stat(&self.path) {
             let seen = (stat.len, stat.modified_ns);
             let (project, path) = (self.project.clone(), self.path.clone());
-            let saved =
-                self.keeper.save(&Found { id: self.id.theirs().clone(), project, path, stat }).map_err(problem)?;
+            let found = Found { id: self.id.theirs().clone(), project, path, stat };
+            let saved = save(&self.keeper, &found).map_err(problem)?;
+            for rewritten in &saved.rewritten {
+                tracing::warn!(session = self.id.as_str(), %rewritten, "a line was changed after it was saved");
+            }
             for left in &saved.left_out {
                 tracing::warn!(session = self.id.as_str(), left, "not kept");
             }
