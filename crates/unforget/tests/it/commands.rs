@@ -355,3 +355,32 @@ fn z12_neither_a_command_nor_the_file_itself_shows_what_leads_a_terminal_astray(
         assert!(astray.is_empty(), "{command}: {astray:?} in {text:?}");
     }
 }
+
+#[test]
+fn h5_what_is_put_right_in_a_session_of_claude_code_is_told_with_its_line() {
+    let home = Home::new();
+    let line = |kind: &str, uuid: &str, parent: &str, content: &str| {
+        format!(
+            "{{\"type\":\"{kind}\",\"uuid\":\"{uuid}\",\"parentUuid\":{parent},\"sessionId\":\"s\",\"message\":{{\"role\":\"{kind}\",\"content\":{content}}}}}\n"
+        )
+    };
+    let lines = [
+        line("user", "a", "null", "\"half a character \\ud83d\""),
+        "\n".to_owned(),
+        line("user", "b", "\"a\"", "[{\"type\":\"tool_result\",\"tool_use_id\":\"gone\",\"content\":\"x\"}]"),
+    ];
+    let file = home.write("session.jsonl", lines.concat());
+    let file = file.to_str().unwrap();
+    let said = home.run(&["show", file, "--messages"]);
+    assert_eq!(said.out, "[{\"role\":\"user\",\"content\":\"half a character \u{fffd}\"}]\n");
+    assert!(said.err.contains("line 1, record 0: characters that cannot be sent"), "{said:?}");
+    assert!(said.err.contains("line 3, record 1: result of gone answers no call and is left out"), "{said:?}");
+    let told: serde_json::Value = serde_json::from_str(&home.run(&["--json", "show", file, "--messages"]).err).unwrap();
+    let repairs: Vec<(u64, &str)> = told["repairs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|repair| (repair["line"].as_u64().unwrap(), repair["kind"].as_str().unwrap()))
+        .collect();
+    assert_eq!(repairs, [(1, "characters_replaced"), (3, "orphan_result")]);
+}

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use unforget_claude::copy::Rewrite;
 use unforget_claude::doctor::{Activity, Finding, Problem, Refusal, Stamp, examine, quoted, repair};
 use unforget_claude::id::SessionId;
-use unforget_claude::keep::{agent, kept_id};
+use unforget_claude::keep::{Keeper, agent, kept_id};
 use unforget_claude::live;
 use unforget_core::files::Seen;
 use unforget_core::json::quote;
@@ -40,6 +41,7 @@ pub(super) fn run(context: &Context, args: &cli::ClaudeDoctor) -> Result<Outcome
             found += 1;
             tell(context, id, finding)?;
         }
+        tell_rewritten(context, &keeper, id)?;
         if args.fix && !findings.is_empty() {
             match write_copy(context, id, &session, &session.bytes)? {
                 Ok(copy) => {
@@ -154,6 +156,29 @@ fn up_to(bytes: &[u8], line: u64) -> &[u8] {
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let end = usize::try_from(line.saturating_sub(1)).ok().and_then(|at| ends.into_iter().nth(at));
     end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
+}
+
+/// Tells which lines of Claude Code's file are kept in another form only. Resuming loses nothing by it, so it is no finding.
+fn tell_rewritten(context: &Context, keeper: &Keeper, id: &SessionId) -> Result<()> {
+    for found in keeper.config().find(id)?.sessions {
+        for Rewrite { line: number, uuid, is_blank } in keeper.rewritten(&found)? {
+            let what = match is_blank {
+                true => "has other blanks at its ends in Claude Code's file",
+                false => "was changed in Claude Code's file; `unforget claude save` keeps both forms",
+            };
+            line(
+                context,
+                || {
+                    format!(
+                        "{{\"session\":\"{id}\",\"rewritten\":{number},\"uuid\":{},\"only_blanks\":{is_blank}}}",
+                        quote(&uuid)
+                    )
+                },
+                || format!("note   {id}, line {number} ({uuid}) {what}"),
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Tells that there is no repaired copy, and why.

@@ -9,6 +9,7 @@ use unforget_claude::restore::{Extent, Restored, Wish};
 use unforget_claude::rewrite::Rewrite;
 use unforget_core::json::quote;
 
+use super::save::tell_rewritten;
 use super::{fetch, is_alive, keeper, line, named, project, remote_of};
 use crate::cli;
 use crate::commands::Context;
@@ -76,7 +77,8 @@ pub(super) fn one(
         // Of a session whose end alone was here, what was said since can be kept now that the rest is.
         for found in keeper.config().find(id)?.sessions {
             match keeper.save(&found) {
-                Ok(_) | Err(Error::Partial { .. } | Error::Deleted { .. }) => {}
+                Ok(saved) => tell_rewritten(context, &found, &saved)?,
+                Err(Error::Partial { .. } | Error::Deleted { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -129,7 +129,10 @@ fn complete(
         let mut troubles = Vec::new();
         for found in keeper.config().find(id)?.sessions {
             match keeper.save(&found) {
-                Ok(_) => orders.send(kept.clone()),
+                Ok(saved) => {
+                    saved.rewritten.iter().for_each(|rewritten| speak(format!("note: {id}: {rewritten}")));
+                    orders.send(kept.clone());
+                }
                 Err(error) => troubles.push((Some(id.clone()), error.to_string())),
             }
         }
@@ -189,6 +192,9 @@ fn tell(
         context.tell(&format!("note: nothing of session {id} was written to {}", root.display()))?;
     }
     let mut told = BTreeSet::new();
+    for (id, changed) in &ended.changed {
+        context.tell(&format!("note: {id}: {changed}"))?;
+    }
     for (id, trouble) in ended.troubles.iter().filter(|trouble| told.insert(*trouble)) {
         let what = id.as_ref().map_or("this run".to_owned(), |id| format!("session {id}"));
         context.tell(&format!("error: not all of {what} is kept: {trouble}"))?;

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use unforget_claude::Error;
+use unforget_claude::copy::Rewrite;
 use unforget_claude::id::SessionId;
 use unforget_claude::keep::{Keeper, Saved, kept_id};
 use unforget_claude::place::{Found, PROJECTS, TRANSCRIPT, transcript};
@@ -19,6 +20,8 @@ use crate::progress::Progress;
 
 /// A hook's JSON is shorter than this.
 const MAX_HOOK: u64 = 64 << 20;
+/// How many changed lines of a session are told one by one.
+const TOLD: usize = 10;
 
 pub(super) fn run(context: &Context, args: &cli::Save) -> Result<Outcome> {
     let outcome = save(context, args);
@@ -48,6 +51,7 @@ fn save(context: &Context, args: &cli::Save) -> Result<Outcome> {
                 for left in &saved.left_out {
                     context.tell(&format!("note: {}: not kept: {left}", found.id))?;
                 }
+                tell_rewritten(context, found, &saved)?;
             }
             // What was deleted on purpose is not brought back by the way.
             Err(error @ Error::Deleted { .. }) if args.sessions.is_empty() => {
@@ -125,13 +129,31 @@ fn of_hook(context: &Context) -> Result<(Keeper, Vec<Found>)> {
     }
 }
 
+/// Tells which lines the program changed in place after they were saved; with `--json` they are among what was saved.
+pub(super) fn tell_rewritten(context: &Context, found: &Found, saved: &Saved) -> Result<()> {
+    for rewritten in saved.rewritten.iter().take(TOLD) {
+        context.tell(&format!("note: {}: {rewritten}", found.id))?;
+    }
+    match saved.rewritten.len().saturating_sub(TOLD) {
+        0 => Ok(()),
+        more => context.tell(&format!("note: {}: {more} more changed lines; `--json` lists them", found.id)),
+    }
+}
+
 pub(super) fn tell(context: &Context, found: &Found, saved: &Saved) -> Result<()> {
-    let Saved { lines, side_lines, files, is_new, is_merged, .. } = saved;
+    let Saved { lines, side_lines, files, is_new, is_merged, rewritten, .. } = saved;
+    let rewritten = rewritten.iter().map(|rewritten| {
+        let side = rewritten.side.as_deref().map_or(String::new(), |side| format!("\"side\":{},", json::quote(side)));
+        let Rewrite { line, uuid, is_blank } = &rewritten.rewrite;
+        let both = !is_blank;
+        format!("{{{side}\"line\":{line},\"uuid\":{},\"both_kept\":{both}}}", json::quote(uuid))
+    });
+    let rewritten = rewritten.collect::<Vec<_>>().join(",");
     line(
         context,
         || {
             format!(
-                "{{\"session\":\"{}\",\"project\":\"{}\",\"lines\":{lines},\"side_lines\":{side_lines},\"files\":{files},\"new\":{is_new},\"merged\":{is_merged}}}",
+                "{{\"session\":\"{}\",\"project\":\"{}\",\"lines\":{lines},\"side_lines\":{side_lines},\"files\":{files},\"new\":{is_new},\"merged\":{is_merged},\"rewritten\":[{rewritten}]}}",
                 found.id, found.project
             )
         },

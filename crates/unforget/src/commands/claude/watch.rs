@@ -47,8 +47,9 @@ pub(super) fn run(context: &Context, args: &cli::Watch) -> Result<Outcome> {
             Ok(kept) => {
                 for Kept { found, outcome } in kept {
                     match outcome {
-                        Ok(saved) if saved.is_empty() => {}
+                        Ok(saved) if saved.is_empty() => save::tell_rewritten(context, &found, &saved)?,
                         Ok(saved) => {
+                            save::tell_rewritten(context, &found, &saved)?;
                             save::tell(context, &found, &saved)?;
                             if let Some(carrier) = &carrier {
                                 carrier.orders().send(kept_id(&found.id)?);

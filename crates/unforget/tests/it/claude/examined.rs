@@ -66,3 +66,63 @@ fn a_call_that_was_never_answered_is_told_and_answered_in_the_copy() {
     host.ok(&["claude", "restore", &copy]);
     assert!(host.machine.resume(&copy, "[[recall]]").result.contains("BANANA"));
 }
+
+#[test]
+fn h5_a_bad_id_of_a_call_is_told_and_the_copy_goes_on_in_the_real_program() {
+    let Some(world) = World::new() else { return };
+    let host = world.host("one");
+    for (word, is_answered) in [("PELICAN", true), ("HERON", false)] {
+        let id = session(&host, &format!("remember {word} [[bash:echo ahoy]]"));
+        let path = host.machine.transcript(&id).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let call = super::records(&text).into_iter().find_map(|line| {
+            line["message"]["content"].as_array()?.iter().find_map(|block| block["id"].as_str().map(str::to_owned))
+        });
+        let damaged = text.replace(&call.unwrap(), "toolu.bad:1");
+        // Without its result the copy has to answer the call.
+        let end = damaged.lines().position(|line| line.contains(super::CALL)).unwrap() + 1;
+        let count = if is_answered { usize::MAX } else { end };
+        let damaged: String = damaged.lines().take(count).map(|line| format!("{line}\n")).collect();
+        std::fs::write(&path, damaged).unwrap();
+        host.ok(&["claude", "save", &id]);
+        let said = host.run(&["claude", "doctor", &id, "--json"]);
+        let expected = if is_answered { "not_sendable" } else { "orphaned_call" };
+        assert_eq!((said.code, found(&said.out)[0]["problem"].as_str()), (4, Some(expected)), "{said:?}");
+        let fixed = host.ok(&["claude", "doctor", &id, "--fix", "--json"]);
+        let copy = found(&fixed.out).iter().find_map(|line| line["copy"].as_str().map(str::to_owned)).unwrap();
+        assert!(!host.kept(&copy).contains("\"id\":\"toolu.bad:1\""), "{}", host.kept(&copy));
+        host.ok(&["claude", "doctor", &copy]);
+        host.ok(&["claude", "restore", &copy]);
+        // The server is as strict as the API; what it refuses fails this test at its end.
+        let answer = host.machine.resume(&copy, "[[recall]]");
+        assert!(!answer.is_error && answer.result.contains(word), "{answer:?}");
+    }
+}
+
+#[test]
+fn h5_a_prompt_that_was_changed_in_place_is_told_and_goes_on_in_its_later_form() {
+    let Some(world) = World::new() else { return };
+    let host = world.host("one");
+    let id = session(&host, "remember BANANA");
+    host.machine.resume(&id, "and the PELICAN");
+    host.ok(&["claude", "save"]);
+    let path = host.machine.transcript(&id).unwrap();
+    let changed = |line: &str| match line.contains("\"type\":\"user\"") {
+        true => line.replace("BANANA", "CHERRY"),
+        false => line.to_owned(),
+    };
+    let text = std::fs::read_to_string(&path).unwrap();
+    let other: String = text.lines().map(|line| format!("{}\n", changed(line))).collect();
+    assert!(other != text && other.len() == text.len());
+    std::fs::write(&path, other).unwrap();
+    let told = host.run(&["claude", "doctor", &id]);
+    assert!(told.out.contains("was changed in Claude Code's file"), "{told:?}");
+    let saved = host.ok(&["claude", "save", &id, "--json"]);
+    assert!(saved.err.contains("both forms are kept"), "{saved:?}");
+    assert_eq!(found(&saved.out)[0]["rewritten"][0]["both_kept"], true, "{saved:?}");
+    assert!(host.kept(&id).starts_with(&text), "what was kept stays");
+    std::fs::remove_file(&path).unwrap();
+    host.ok(&["claude", "restore", &id]);
+    let recalled = host.machine.resume(&id, "[[recall]]").result;
+    assert!(recalled.contains("CHERRY") && recalled.contains("PELICAN") && !recalled.contains("BANANA"), "{recalled}");
+}

@@ -40,6 +40,8 @@ pub(super) struct Ended {
     pub(super) sessions: BTreeSet<SessionId>,
     /// What could not be kept, by the session that it is about; of none, everything.
     pub(super) troubles: Vec<(Option<SessionId>, String)>,
+    /// Lines that the program changed after they were saved.
+    pub(super) changed: Vec<(SessionId, String)>,
 }
 
 /// Runs the program, and keeps what it writes while it runs.
@@ -93,7 +95,7 @@ pub(super) async fn attend(
     };
     is_over.store(true, Ordering::Relaxed);
     let kept = keeping.join().map_err(|_| Failure::new("what was kept is not known: the mirror ended badly"))?;
-    Ok(Ended { status, deadline, sessions: kept.sessions, troubles: kept.troubles })
+    Ok(Ended { status, deadline, sessions: kept.sessions, troubles: kept.troubles, changed: kept.changed })
 }
 
 /// Asks the program to end, and sets the time by which everything is over.
@@ -158,6 +160,7 @@ fn descends(pid: u32, from: u32) -> bool {
 struct WasKept {
     sessions: BTreeSet<SessionId>,
     troubles: Vec<(Option<SessionId>, String)>,
+    changed: Vec<(SessionId, String)>,
 }
 
 /// Keeps what the program writes until it is over, and then what is left.
@@ -173,6 +176,9 @@ fn keep(mut mirror: Mirror, mine: &Mine, orders: Option<&Orders>, is_over: &Atom
                 for kept in kept {
                     match (kept.outcome, kept_id(&kept.found.id)) {
                         (Ok(saved), Ok(id)) => {
+                            let of = kept.found.id.clone();
+                            was.changed
+                                .extend(saved.rewritten.iter().map(|rewritten| (of.clone(), rewritten.to_string())));
                             was.sessions.insert(kept.found.id);
                             if let Some(orders) = orders.filter(|_| !saved.is_empty() || is_last) {
                                 orders.send(id);

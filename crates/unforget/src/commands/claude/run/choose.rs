@@ -18,6 +18,7 @@ use unforget_remote::sync;
 use crate::cli;
 use crate::commands::Context;
 use crate::commands::claude::restore::{self, How};
+use crate::commands::claude::save::tell_rewritten;
 use crate::commands::claude::{carrier, is_alive, named, new_id};
 use crate::commands::remote::{Place, wait};
 use crate::failure::{Failure, Result};
@@ -182,7 +183,8 @@ pub(super) fn prepare(
     let there = keeper.config().find(id)?.sessions.into_iter().next();
     if let Some(found) = &there {
         match keeper.save(found) {
-            Ok(_) | Err(unforget_claude::Error::Partial { .. }) => {}
+            Ok(saved) => tell_rewritten(context, found, &saved)?,
+            Err(unforget_claude::Error::Partial { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
