@@ -167,7 +167,7 @@ impl Mutant {
                 line["message"]["role"] = json!(if line["type"] == "user" { "assistant" } else { "system" });
             }),
             11 => self.edit(result?, "orphan result", |line| {
-                line["message"]["content"][0]["tool_use_id"] = json!("toolu_gone")
+                line["message"]["content"][0]["tool_use_id"] = json!("toolu_gone");
             }),
             12 => self.edit(call?, "bad id of a call", |line| line["message"]["content"][0]["id"] = json!(id)),
             13 => self

@@ -5,7 +5,7 @@
 //! is put behind its call. That is done until nothing is left to put right. What cannot be mended is a reason to refuse the copy: a copy
 //! that the API refuses is worse than the original, which stays as it is.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use unforget_core::history::{Part, Repair, RepairKind, foreign_parts};
 use unforget_core::json;
@@ -24,10 +24,10 @@ pub(super) fn mend(lines: Vec<String>) -> Result<Vec<String>, String> {
     let mut lines = in_order(lines);
     let mut left = None;
     for _ in 0..ROUNDS {
-        let (ids, wrong) = Wrong::find(&lines);
-        let Some((_, first)) = wrong.first() else { return Ok(lines) };
-        left = first.first().map(ToString::to_string);
-        lines = mended(lines, &ids, &wrong);
+        let looked = Looked::at(&lines);
+        let Some(first) = looked.wrong.values().flatten().next() else { return Ok(lines) };
+        left = Some(first.to_string());
+        lines = mended(lines, &looked);
     }
     Err(left.unwrap_or_else(|| "the lines contradict each other".to_owned()))
 }
@@ -37,51 +37,40 @@ pub(super) fn is_about_size(kind: &RepairKind) -> bool {
     matches!(kind, RepairKind::Shortened { .. } | RepairKind::EarlierLeftOut)
 }
 
-/// What is wrong with a line.
-struct Wrong;
+/// What is sent of lines, and what has to be put right in them.
+struct Looked {
+    /// The blocks that are sent, by line.
+    sent: HashMap<usize, Vec<String>>,
+    /// What was put right, by line.
+    wrong: BTreeMap<usize, Vec<RepairKind>>,
+}
 
-impl Wrong {
-    /// For each line what was sent of it, and the lines with something to put right.
-    fn find(lines: &[String]) -> (HashMap<usize, Vec<String>>, Vec<(usize, Vec<RepairKind>)>) {
+impl Looked {
+    fn at(lines: &[String]) -> Self {
         let joined: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let scanned = scan(joined.as_bytes());
-        let mut starts = Vec::with_capacity(lines.len());
-        let mut at = 0;
-        for line in lines {
-            starts.push(at);
-            at += line.len() as u64 + 1;
-        }
+        let starts = super::starts(joined.as_bytes());
         let line_of = |offset: u64| starts.partition_point(|start| *start <= offset).saturating_sub(1);
         let of_record: HashMap<u64, usize> =
             scanned.records.iter().map(|record| (record.n, line_of(record.offset))).collect();
         let (parts, repairs) = foreign_parts(&scanned.records);
-        let mut sent: HashMap<usize, Vec<String>> = HashMap::new();
+        let mut looked = Self { sent: HashMap::new(), wrong: BTreeMap::new() };
         for Part { n, json, .. } in parts {
             if let Some(line) = of_record.get(&n) {
-                sent.entry(*line).or_default().push(json);
+                looked.sent.entry(*line).or_default().push(json);
             }
         }
-        let mut wrong: Vec<(usize, Vec<RepairKind>)> = Vec::new();
-        for Repair { n, kind } in repairs {
-            if is_about_size(&kind) {
-                continue;
-            }
+        for Repair { n, kind } in repairs.into_iter().filter(|repair| !is_about_size(&repair.kind)) {
             let line = of_record.get(&n).copied().unwrap_or(0);
-            match wrong.iter_mut().find(|(known, _)| *known == line) {
-                Some((_, kinds)) => kinds.push(kind),
-                None => wrong.push((line, vec![kind])),
-            }
+            looked.wrong.entry(line).or_default().push(kind);
         }
-        (sent, wrong)
+        looked
     }
 }
 
 /// One round.
-fn mended(
-    mut lines: Vec<String>,
-    sent: &HashMap<usize, Vec<String>>,
-    wrong: &[(usize, Vec<RepairKind>)],
-) -> Vec<String> {
+fn mended(mut lines: Vec<String>, looked: &Looked) -> Vec<String> {
+    let Looked { sent, wrong } = looked;
     let mut dropped: HashSet<usize> = HashSet::new();
     let mut moved: Vec<(usize, String)> = Vec::new();
     let mut is_renamed = false;
@@ -147,8 +136,8 @@ fn in_order(lines: Vec<String>) -> Vec<String> {
     let parents: Vec<Option<usize>> = lines.iter().map(parent).collect();
     let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
     let (mut order, mut is_placed) = (Vec::with_capacity(lines.len()), vec![false; lines.len()]);
-    for at in 0..lines.len() {
-        if let Some(parent) = parents[at].filter(|parent| !is_placed[*parent]) {
+    for (at, parent) in parents.iter().enumerate() {
+        if let Some(parent) = parent.filter(|parent| !is_placed[*parent]) {
             waiting.entry(parent).or_default().push(at);
             continue;
         }
