@@ -55,6 +55,7 @@ pub fn owner_header(url: &str) -> String {
 }
 
 /// Gives a server the secret of the cluster that all servers of a test share; tells where it is.
+#[expect(clippy::disallowed_methods, reason = "the home of another process")]
 pub fn plant_cluster_key(home: &Path) -> Result<PathBuf> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     let folder = home.join("server");
