@@ -17,6 +17,8 @@ use cargo_metadata::Message;
 
 use crate::{Result, workspace};
 
+/// Where the attack suite leaves its figures.
+const FIGURES: &str = "target/attacks";
 /// How many test programs run at once.
 const LANES: usize = 3;
 /// How many tests of a program run at once, for each processor.
@@ -28,6 +30,30 @@ const LONGEST: [(&str, &str); 5] = [
     ("unforget-remote", "it"),
     ("unforget-claude", "it"),
     ("unforget-core", "it"),
+];
+
+/// The suites of attacks that leave figures behind. One that is missing was not run, and one that is not here was never meant.
+const ATTACKS: [&str; 20] = [
+    "client-attaches",
+    "client-known",
+    "client-stranger",
+    "model-approvals",
+    "model-environment",
+    "model-files",
+    "model-sandbox",
+    "owner-neighbour",
+    "owner-planted",
+    "owner-shared",
+    "remote-agentcore-plain",
+    "remote-agentcore-sealed",
+    "remote-directory-plain",
+    "remote-directory-sealed",
+    "remote-postgres-sealed",
+    "server-agentcore-plain",
+    "server-agentcore-sealed",
+    "server-directory-plain",
+    "server-directory-sealed",
+    "server-postgres-sealed",
 ];
 
 /// A program that cargo built out of tests.
@@ -48,6 +74,11 @@ pub(crate) struct Counts {
 /// Builds and runs the tests of some packages, or of all.
 pub(crate) fn run(packages: &[&str]) -> Result<Counts> {
     let mut programs = build(packages)?;
+    // What an earlier run left behind is no proof.
+    let figures = workspace().join(FIGURES);
+    if figures.exists() {
+        fs::remove_dir_all(&figures).map_err(|error| format!("{}: {error}", figures.display()))?;
+    }
     let rank =
         |it: &Program| LONGEST.iter().position(|(package, target)| it.package == *package && it.target == *target);
     programs.sort_by_key(|program| rank(program).unwrap_or(LONGEST.len()));
@@ -149,16 +180,23 @@ pub(crate) fn attacks() -> Result<String> {
         refused: u64,
         peak_bytes: u64,
     }
-    let folder = workspace().join("target/attacks");
-    let problem = |error: String| format!("{}: {error}", folder.display());
+    let folder = workspace().join(FIGURES);
     let (mut tried, mut refused, mut peak) = (0, 0, 0);
-    for entry in fs::read_dir(&folder).map_err(|error| problem(error.to_string()))? {
-        let path = entry.map_err(|error| problem(error.to_string()))?.path();
+    for suite in ATTACKS {
+        let path = folder.join(format!("{suite}.json"));
+        let problem = |error: String| format!("{}: {error}", path.display());
         let text = fs::read(&path).map_err(|error| problem(error.to_string()))?;
         let figures: Figures = serde_json::from_slice(&text).map_err(|error| problem(error.to_string()))?;
+        if figures.tried == 0 {
+            println!("attacks: {suite} cannot be tried on this machine");
+        }
         tried += figures.tried;
         refused += figures.refused;
         peak = figures.peak_bytes.max(peak);
+    }
+    let left = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?.count();
+    if left != ATTACKS.len() {
+        return Err(format!("{left} suites of attacks left figures, and {} are known", ATTACKS.len()));
     }
     Ok(format!("attacks: {tried} tried, {refused} refused, at most {} MiB above idle", peak >> 20))
 }

@@ -10,6 +10,7 @@ use unforget_core::medium::{Access, FileKind, Medium, parent, publish_durable, r
 use crate::error::{Error, Result};
 use crate::objects::{Kind, Names, ObjectShelf, Objects, Part, too_large};
 use crate::packed::Packed;
+use crate::segment::room_for;
 
 /// Objects in a directory.
 #[derive(Debug, Clone)]
@@ -76,7 +77,9 @@ impl Objects for Directory {
             if part == Part::Whole && len > part.limit() {
                 return Ok(Some(None));
             }
-            let mut bytes = vec![0; usize::try_from(len.min(part.limit())).map_err(io::Error::other)?];
+            let most = usize::try_from(len.min(part.limit())).map_err(io::Error::other)?;
+            let mut bytes = room_for(most);
+            bytes.resize(most, 0);
             let filled = read_full(file.as_ref(), &mut bytes, 0)?;
             bytes.truncate(filled);
             Ok(Some(Some(Bytes::from(bytes))))

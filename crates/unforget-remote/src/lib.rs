@@ -43,7 +43,7 @@ pub use address::Address;
 pub use error::{Error, Result, Witness};
 pub use observed::{Counts, Metrics, Observed};
 pub use packed::Packed;
-pub use remote::{BoxFuture, Compacted, Listing, Page, Remote, each_page};
+pub use remote::{BoxFuture, Compacted, Gathering, Listing, Page, Remote, each_page, every_stream};
 pub use retry::Patience;
 pub use seal::{Key, Sealing};
 pub use stream::{Prefix, Stream};

@@ -199,11 +199,13 @@ impl Shelf for Postgres {
         let Some(row) = rows.first() else { return Ok(None) };
         let (first, end, head) = self.position(row, 0, stream)?;
         let body: &[u8] = self.value(row, 3)?;
-        if !segment::is_plausible(&head, body) {
+        if !segment::is_plausible(&head, body.len() as u64) {
             let reason = format!("the segment at line {first} has more bytes than its lines can take");
             return Err(Error::Corrupt { what: stream.to_string(), reason });
         }
-        Ok(Some(Segment { first, end, head, body: Bytes::copy_from_slice(body) }))
+        let mut copy = segment::room_for(body.len());
+        copy.extend_from_slice(body);
+        Ok(Some(Segment { first, end, head, body: copy.into() }))
     }
 
     async fn list(&self, prefix: &Prefix, cursor: Option<&str>) -> Result<Listing> {

@@ -75,6 +75,53 @@ pub struct Listing {
     pub next: Option<String>,
 }
 
+/// How many bytes the streams of a list may take: some hundred thousand of them. A remote whose list has no end fills no memory.
+const MAX_LISTED: usize = 32 << 20;
+/// What a stream takes beside its names.
+const PER_STREAM: usize = 128;
+
+/// The streams of a list, put together page by page.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    streams: Vec<Stream>,
+    bytes: usize,
+    asked: Option<String>,
+}
+
+impl Gathering {
+    /// Takes in a page; tells where to go on, if there is more.
+    pub fn add(&mut self, page: Listing) -> Result<Option<&str>> {
+        for stream in page.streams {
+            self.bytes += PER_STREAM + stream.parts().iter().map(|part| part.len()).sum::<usize>();
+            if self.bytes > MAX_LISTED {
+                let (tenant, count) = (stream.tenant(), self.streams.len());
+                let reason = format!("more than {count} streams are listed, more than there is room for");
+                return Err(Error::Corrupt { what: format!("the list of `{tenant}`"), reason });
+            }
+            self.streams.push(stream);
+        }
+        // A remote that goes in circles would be asked for ever.
+        let next = page.next.filter(|next| self.asked.as_ref() != Some(next));
+        self.asked = next;
+        Ok(self.asked.as_deref())
+    }
+
+    /// All streams of the pages.
+    pub fn streams(self) -> Vec<Stream> {
+        self.streams
+    }
+}
+
+/// All streams that match.
+pub async fn every_stream(remote: &dyn Remote, prefix: &Prefix) -> Result<Vec<Stream>> {
+    let mut gathering = Gathering::default();
+    let mut page = remote.list(prefix, None).await?;
+    while let Some(next) = gathering.add(page)? {
+        page = remote.list(prefix, Some(next)).await?;
+    }
+    Ok(gathering.streams())
+}
+
 /// Hands all pages of a stream from a line on to `take`, and proves that each goes on from the one before.
 pub async fn each_page(
     remote: &dyn Remote,
@@ -98,5 +145,31 @@ pub async fn each_page(
         }
         at = Some(after);
         take(page).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s7_a_list_without_an_end_is_damage_and_fills_no_memory() {
+        let page = |number: usize| {
+            let stream = |at: usize| Stream::new("tenant", "main", &format!("{number}-{at}-{}", "x".repeat(400)));
+            let streams = (0..1000).map(|at| stream(at).unwrap()).collect();
+            Listing { streams, next: Some(number.to_string()) }
+        };
+        let mut gathering = Gathering::default();
+        let refused = (0..1000).find_map(|number| gathering.add(page(number)).err());
+        assert!(matches!(refused, Some(Error::Corrupt { .. })), "{refused:?}");
+        assert!(gathering.streams.len() < 100_000);
+    }
+
+    #[test]
+    fn a_list_that_goes_in_circles_ends() {
+        let page = || Listing { streams: Vec::new(), next: Some("same".to_owned()) };
+        let mut gathering = Gathering::default();
+        assert_eq!(gathering.add(page()).unwrap(), Some("same"));
+        assert_eq!(gathering.add(page()).unwrap(), None);
     }
 }

@@ -46,8 +46,8 @@ const MAX_COUNT: u64 = 1 << 20;
 const MAX_ENTRIES: u64 = MAX_SENT_LINE + (1 << 20);
 /// The most bytes of a body, or of a line that is kept apart, as it is stored.
 pub(crate) const MAX_BODY: u64 = MAX_ENTRIES + (1 << 20);
-/// The largest window that a body may ask its reader to remember, as a power of two; a writer's are 2 MiB.
-const WINDOW_LOG: u32 = 23;
+/// The largest window that a body may ask its reader to remember, as a power of two: what [`LEVEL`] makes.
+const WINDOW_LOG: u32 = 21;
 /// How much is unpacked at once.
 const UNPACKED: usize = 64 << 10;
 
@@ -213,12 +213,12 @@ pub(crate) fn pack(entries: &[Entry], head: &[u8], key: Option<&Key>) -> Result<
     shut(&plain, head, key)
 }
 
-/// Whether a body has no more bytes than the lines that its head claims can take.
-pub(crate) fn is_plausible(head: &[u8], body: &[u8]) -> bool {
+/// Whether a body of this length has no more bytes than the lines that its head claims can take.
+pub(crate) fn is_plausible(head: &[u8], body: u64) -> bool {
     let claimed = lines_of(head).zip(bytes_of(head));
     let room = claimed.and_then(|((first, end), bytes)| Some(room(end.checked_sub(first)?, bytes)));
     // What does not compress becomes a little longer, and a seal adds a nonce and a tag.
-    room.is_some_and(|room| body.len() as u64 <= room + room / 128 + 4096)
+    room.is_some_and(|room| body <= room + room / 128 + 4096)
 }
 
 /// How many bytes the entries of so many lines take, at the most.
@@ -303,11 +303,21 @@ fn cut_off(error: std::io::Error) -> String {
     }
 }
 
+/// Room for bytes that is given back to the system when they are dropped.
+///
+/// An allocator keeps what was given to a thread for that thread, up to a size (glibc: 32 MiB). On a server the largest segment would then be
+/// kept once for each of its threads. Room beyond that size is mapped for itself, and what nothing is written to is no memory.
+pub(crate) fn room_for(bytes: usize) -> Vec<u8> {
+    const LARGE: usize = 1 << 20;
+    const KEPT: usize = 33 << 20;
+    Vec::with_capacity(if bytes < LARGE { bytes } else { bytes.max(KEPT) })
+}
+
 /// So many bytes; none if there are fewer, or more than a line may have.
 fn exactly(unpacked: &mut impl Read, len: u64) -> Result<Option<Bytes>, String> {
     let Some(room) = usize::try_from(len).ok().filter(|_| len <= MAX_SENT_LINE) else { return Ok(None) };
     // Memory that nothing is written to is none: a length alone costs nothing.
-    let mut bytes = Vec::with_capacity(room);
+    let mut bytes = room_for(room);
     unpacked.take(len).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     Ok((bytes.len() == room).then(|| bytes.into()))
 }

@@ -172,6 +172,12 @@ impl FakeMemory {
         self.shared.lock().tamper(event_id, change);
     }
 
+    /// Puts events behind everybody's back where they say that they belong.
+    pub fn fill(&self, events: Vec<Event>) {
+        let now = self.shared.now();
+        self.shared.lock().fill(events, now);
+    }
+
     /// Forgets every client token, as the service does after a while that nobody knows.
     pub fn forget_tokens(&self) {
         self.shared.lock().tokens.clear();

@@ -30,6 +30,7 @@ use super::wire::{
     Sessions, TOKEN_MISMATCH,
 };
 use crate::error::{Error, Result};
+use crate::segment;
 
 /// How long a connection, and how long a whole request may take: an event of ten megabytes on a slow line takes a while.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -37,8 +38,11 @@ const ANSWER: Duration = Duration::from_secs(180);
 /// How long credentials may take that are asked for on the network.
 const CREDENTIALS: Duration = Duration::from_secs(10);
 const CREDENTIALS_CONNECT: Duration = Duration::from_secs(2);
-/// The longest answer that is read: an event and what is around it, or a page of them without payloads.
-const MAX_ANSWER: usize = 32 << 20;
+/// The longest answer that is read: an event, which the service says has ten megabytes at the most, and what is around it, or a page of
+/// them without payloads.
+const MAX_ANSWER: usize = 12 << 20;
+/// How many values an answer may have: a page of events has some thousands. Each takes more memory than its bytes.
+const MAX_VALUES: usize = 1 << 16;
 /// How much of a message is shown.
 const MAX_MESSAGE: usize = 500;
 
@@ -180,9 +184,13 @@ impl Client {
         Ok(next)
     }
 
-    /// A list with more pages than there can be.
+    /// A list with more pages than there can be. It is not asked for again: it would be as long.
     pub(super) fn endless(&self) -> Error {
-        self.unavailable("one of its lists does not end")
+        self.damaged("one of its lists does not end".to_owned())
+    }
+
+    fn damaged(&self, reason: String) -> Error {
+        Error::Corrupt { what: self.place.clone(), reason }
     }
 
     /// What a page that was refused means. Behind the first page it is neither the end of the list nor a deletion, whatever the service says: its own token is
@@ -248,10 +256,20 @@ impl Client {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let name = header(ERROR_TYPE);
         let wait = header(RETRY_AFTER.as_str()).and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
-        let mut bytes = Vec::new();
+        let long = || self.damaged(format!("it answered with more than {MAX_ANSWER} bytes"));
+        let told = response.content_length().map_or(Ok(0), usize::try_from).map_err(|_| long())?;
+        if told > MAX_ANSWER {
+            return Err(long());
+        }
+        let (mut bytes, mut values) = (segment::room_for(told), 0);
         while let Some(chunk) = response.chunk().await.map_err(lost)? {
             if bytes.len() + chunk.len() > MAX_ANSWER {
-                return Err(self.unavailable(format!("it answered with more than {MAX_ANSWER} bytes")));
+                return Err(long());
+            }
+            // What opens and separates values also stands in texts, but not often in those of this program.
+            values += chunk.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+            if values > MAX_VALUES {
+                return Err(self.damaged(format!("it answered with more than {MAX_VALUES} values")));
             }
             bytes.extend_from_slice(&chunk);
         }

@@ -16,6 +16,8 @@ use crate::stream::{Prefix, Stream};
 /// How many streams are asked for their names at once, and how many a list has before it is cut.
 const ASKED: usize = 8;
 const STREAMS: usize = 100;
+/// How many actors a tenant may have.
+const MAX_ACTORS: usize = 1 << 16;
 
 impl AgentCore {
     /// Some of the streams that match.
@@ -98,13 +100,16 @@ impl AgentCore {
                 return Err(self.client.endless());
             }
             let page = again(Patience::default(), "actors", || self.client.actors(next.clone())).await?;
-            actors.extend(page.actor_summaries.into_iter().map(|actor| actor.actor_id));
+            let ids = page.actor_summaries.into_iter().map(|actor| actor.actor_id);
+            actors.extend(ids.filter(|actor| actor.starts_with(&wanted) && actor.len() <= names::MAX_ACTOR));
+            if actors.len() > MAX_ACTORS {
+                return Err(self.client.endless());
+            }
             next = self.client.next_page(next.as_deref(), page.next_token)?;
             if next.is_none() {
                 break;
             }
         }
-        actors.retain(|actor| actor.starts_with(&wanted));
         actors.sort();
         actors.dedup();
         Ok(actors)

@@ -14,6 +14,8 @@ use crate::stream::Stream;
 
 /// What the actors of this program begin with.
 const OURS: &str = "unforget";
+/// The longest name of an actor.
+pub(super) const MAX_ACTOR: usize = 255;
 /// Two of these, two slashes and the beginning stay below the 255 characters that an actor may have.
 const MAX_PART: usize = 120;
 const MAX_SESSION: usize = 100;

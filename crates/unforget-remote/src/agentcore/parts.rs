@@ -15,6 +15,7 @@ use serde_json::Value;
 use unforget_core::encode;
 
 use super::wire::{Event, Item};
+use crate::segment;
 
 /// How much of a body one event takes; in base64 it is a third more, and stays below ten megabytes.
 pub(super) const PART: usize = 7_000_000;
@@ -34,6 +35,16 @@ pub(super) struct Part {
 pub(super) enum Body {
     Inline(Bytes),
     Parts(Vec<Part>),
+}
+
+impl Body {
+    /// How many bytes it has, as far as it says so.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Parts(parts) => parts.iter().map(|part| part.length as u64).sum(),
+        }
+    }
 }
 
 fn blob(text: impl Into<String>) -> Item {
@@ -98,7 +109,8 @@ fn read_part(line: &str) -> Option<Part> {
 /// Reads a part of a body and proves that it is the one.
 pub(super) fn read(event: &Event, part: &Part) -> Result<Bytes, &'static str> {
     let Some(&[text]) = texts(event).as_deref() else { return Err("a part of it has no lines") };
-    let bytes = STANDARD.decode(text).map_err(|_| "a part of it cannot be read")?;
+    let mut bytes = segment::room_for(text.len());
+    STANDARD.decode_vec(text, &mut bytes).map_err(|_| "a part of it cannot be read")?;
     if bytes.len() != part.length || encode::sha256_hex(&bytes) != part.digest {
         return Err("a part of it is not the one that was written");
     }

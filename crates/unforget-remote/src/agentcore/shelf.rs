@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::chain::{self, Chain, Known, Link, Name, Seen};
 use super::client::Client;
@@ -29,8 +29,10 @@ use crate::stream::{Prefix, Stream};
 /// How many of the newest events are looked at first, and how many a page has if they do not suffice.
 pub(super) const FEW: u32 = 10;
 const PAGE: u32 = 100;
-/// How many pages a session may have.
-pub(super) const MAX_PAGES: usize = 100_000;
+/// How many pages a list may have.
+pub(super) const MAX_PAGES: usize = 2_000;
+/// How many segments of a session are looked at: a service that invents more of them than any session has fills no memory.
+const MAX_SEGMENTS: usize = 1 << 16;
 /// How often a reader looks again that sees two segments at one position: for longer than their writers do.
 const READER_LOOKS: u32 = 8;
 /// How often a reader looks that sees a segment whose predecessor is missing.
@@ -116,6 +118,9 @@ impl AgentCore {
             if let Some(known) = gathered.add(place, page, &is_enough)? {
                 return Ok((gathered.links, known));
             }
+            if gathered.links.len() > MAX_SEGMENTS {
+                return Err(self.client.endless());
+            }
             next = self.client.next_page(next.as_deref(), behind)?;
         }
         Err(self.client.endless())
@@ -157,16 +162,22 @@ impl AgentCore {
         let Some(event) = self.client.get(&place, &slot.id).await? else { return Ok(None) };
         let link = chain::read(&event)?.filter(|link| link.name == slot.name);
         let link = link.ok_or_else(|| damaged("it is not the one that was written"))?;
-        let body = match parts::body(&event).map_err(damaged)? {
+        let body = parts::body(&event).map_err(damaged)?;
+        // The parts that it names may be any number of times the same one.
+        let length = body.length();
+        if !segment::is_plausible(&link.head, length) {
+            return Err(damaged("it has more bytes than its lines can take"));
+        }
+        let body = match body {
             Body::Inline(bytes) => bytes,
             Body::Parts(parts) => {
-                let mut body = BytesMut::new();
+                let mut body = segment::room_for(usize::try_from(length).unwrap_or_default());
                 for part in &parts {
                     let found = again(Patience::default(), "part", || self.client.get(&place, &part.id)).await?;
                     let found = found.ok_or_else(|| damaged("a part of it is gone; it was deleted, or has expired"))?;
                     body.extend_from_slice(&parts::read(&found, part).map_err(damaged)?);
                 }
-                body.freeze()
+                body.into()
             }
         };
         Ok(Some(Segment { first: link.first, end: link.end, head: link.head, body }))

@@ -84,7 +84,8 @@ impl Object {
         let mut rest = bytes.clone();
         let len = usize::from(rest.try_get_u16_le().ok()?);
         if len > 0 {
-            let head = (len <= rest.len()).then(|| rest.split_to(len))?;
+            // A copy, so that nothing but the body holds the bytes: what unpacks it takes them over.
+            let head = (len <= rest.len()).then(|| Bytes::copy_from_slice(&rest.split_to(len)))?;
             return Some(Self::Segment { head, body: rest });
         }
         if rest.is_empty() {
@@ -108,7 +109,7 @@ impl Object {
 pub(super) fn segment_at(stream: &Stream, first: u64, head: Bytes, body: Bytes) -> Result<Segment> {
     let end = segment::lines_of(&head).filter(|(from, to)| *from == first && from < to).map(|(_, to)| to);
     let end = end.ok_or_else(|| damaged(stream, first))?;
-    if !segment::is_plausible(&head, &body) {
+    if !segment::is_plausible(&head, body.len() as u64) {
         let reason = format!("the segment at line {first} has more bytes than its lines can take");
         return Err(Error::Corrupt { what: stream.to_string(), reason });
     }

@@ -5,15 +5,12 @@
 //! session. A stream that is known to be there costs no request. Leases, heads and payloads are side streams too, and none of these.
 
 use crate::error::{Error, Result};
-use crate::remote::Remote;
+use crate::remote::{Remote, every_stream};
 use crate::stream::{Prefix, Stream};
 use crate::sync::local::Aside;
 use crate::sync::pull::pull_lines;
 use crate::sync::push::push_lines;
 use crate::sync::{Link, Local as _, Native, payload};
-
-/// How often a remote is asked for more streams of one session.
-const PAGES: usize = 10_000;
 
 /// Sends the sides of a session; tells which payloads are not here.
 pub(super) async fn push(link: &Link<'_>) -> Result<Vec<String>> {
@@ -92,15 +89,8 @@ fn having_sides<'a>(link: &Link<'a>) -> Option<&'a Native> {
 /// The side transcripts that a remote has of a session.
 async fn there(remote: &dyn Remote, session: &Stream) -> Result<Vec<Stream>> {
     let prefix = Prefix::tenant(session.tenant())?.place(session.place())?.session(session.session())?;
-    let (mut all, mut cursor): (Vec<Stream>, Option<String>) = (Vec::new(), None);
-    for _ in 0..PAGES {
-        let page = remote.list(&prefix, cursor.as_deref()).await?;
-        all.extend(page.streams.into_iter().filter(is_side));
-        match page.next {
-            Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
-            _ => break,
-        }
-    }
+    let mut all = every_stream(remote, &prefix).await?;
+    all.retain(is_side);
     Ok(all)
 }
 

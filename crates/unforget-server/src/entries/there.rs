@@ -16,7 +16,7 @@ use tokio::sync::Mutex as Turn;
 use tokio::time::Instant;
 use unforget_core::stamp::SharedSource;
 use unforget_remote::sync::{self, Bookmarks, Link, Local as _, Outbox, Plain, Waiting};
-use unforget_remote::{Error, Remote, Stream};
+use unforget_remote::{Error, Gathering, Remote, Stream};
 
 use super::here::Here;
 use super::merge;
@@ -366,20 +366,22 @@ impl There {
     }
 
     async fn streams(&self, prefix: &unforget_remote::Prefix) -> Result<Vec<Stream>> {
-        let mut streams = Vec::new();
+        let mut gathering = Gathering::default();
         let mut cursor: Option<String> = None;
         loop {
             let asked = self.settings.remote.list(prefix, cursor.as_deref());
-            let listing = match tokio::time::timeout(PATIENCE, asked).await {
-                Ok(listing) => listing?,
+            let page = match tokio::time::timeout(PATIENCE, asked).await {
+                Ok(page) => page?,
                 Err(_) => return Err(away()),
             };
-            streams.extend(listing.streams.into_iter().filter(place::has_entries));
-            match listing.next {
-                Some(next) => cursor = Some(next),
-                None => return Ok(streams),
+            match gathering.add(page)? {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => break,
             }
         }
+        let mut streams = gathering.streams();
+        streams.retain(place::has_entries);
+        Ok(streams)
     }
 
     /// Deletes there and here, and forgets what was known of it. Nobody carries any of it meanwhile: what is gone on one side only would be taken for new.

@@ -136,6 +136,9 @@ pub(super) fn list(shared: &Shared, state: &mut State, place: &Place, body: &Val
     let filter = body.get("filter").cloned().unwrap_or_default();
     checks::filter(&filter)?;
     let now = shared.now();
+    if let Some((events, next)) = state.tricks.flood() {
+        return Ok((200, answer("events", json!(events), Some(spell(&next)))));
+    }
     let behind = token(body)?;
     if let Some(refused) = state.tricks.refused_pages.filter(|_| behind.is_some()) {
         return Err(refused.refusal());

@@ -126,6 +126,16 @@ impl State {
         self.events.values().flat_map(|events| events.values().map(|stored| stored.event.clone())).collect()
     }
 
+    pub(super) fn fill(&mut self, events: Vec<Event>, now: Duration) {
+        for event in events {
+            let (memory, actor, session) = (event.memory_id.clone(), event.actor_id.clone(), event.session_id.clone());
+            let place = Place { memory, actor, session };
+            self.sessions.entry(place.clone()).or_insert(now);
+            let stored = Stored { event: event.clone(), written: now, expires: Duration::MAX };
+            self.events.entry(place).or_default().insert(event.event_id, stored);
+        }
+    }
+
     pub(super) fn tamper(&mut self, event_id: &str, change: impl FnOnce(Event) -> Option<Event>) {
         let Some(events) = self.events.values_mut().find(|events| events.contains_key(event_id)) else { return };
         let Some(mut stored) = events.remove(event_id) else { return };

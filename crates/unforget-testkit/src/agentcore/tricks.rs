@@ -6,6 +6,7 @@
 use unforget_remote::agentcore::wire::Event;
 
 use super::checks::Refusal;
+use super::faults::Operation;
 
 /// What the memory does wrong.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,6 +31,12 @@ pub struct Tricks {
     pub drops_new: bool,
     /// What every request is refused with.
     pub refusal: Option<(u16, String, String)>,
+    /// An event that every list shows, again and again under ever new names, and how often; then the list does not end.
+    pub flood: Option<(Event, usize)>,
+    /// What every request of a kind is answered with.
+    pub answers: Vec<(Operation, String)>,
+    /// How many events the flood had so far.
+    flooded: u64,
 }
 
 /// How a page is refused.
@@ -60,6 +67,16 @@ impl Tricks {
             *left = left.saturating_sub(1);
         }
         newest.into_iter().skip(self.stale).collect()
+    }
+
+    /// A page of the flood, and the token of the next one.
+    pub(super) fn flood(&mut self) -> Option<(Vec<Event>, String)> {
+        let (event, count) = self.flood.as_ref()?;
+        let until = self.flooded + *count as u64;
+        let named = |number: u64| Event { event_id: format!("{:019}#{:08x}", 1, u64::MAX - number), ..event.clone() };
+        let page = (self.flooded..until).map(named).collect();
+        self.flooded = until;
+        Some((page, until.to_string()))
     }
 
     /// What a page looks like.

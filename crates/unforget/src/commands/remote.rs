@@ -10,7 +10,7 @@ use secrecy::ExposeSecret as _;
 use unforget_core::encode;
 use unforget_core::key::Key as SessionKey;
 use unforget_core::layout::AgentDir;
-use unforget_core::medium::{Medium as _, Os, create_durable, read_small};
+use unforget_core::medium::{Medium as _, Os, Stat, create_durable, read_small};
 use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Store};
@@ -206,16 +206,7 @@ impl Place {
     /// All streams that are there.
     pub(crate) async fn streams(&self) -> Result<Vec<Stream>> {
         let prefix = unforget_remote::Prefix::tenant(&self.tenant)?;
-        let (mut all, mut cursor) = (Vec::new(), None);
-        loop {
-            let page = self.remote.list(&prefix, cursor.as_deref()).await?;
-            all.extend(page.streams);
-            match page.next {
-                // A remote that goes in circles would be asked for ever.
-                Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
-                _ => return Ok(all),
-            }
-        }
+        Ok(unforget_remote::every_stream(&self.remote, &prefix).await?)
     }
 }
 
@@ -304,6 +295,10 @@ fn absent(feature: &str) -> Failure {
 fn key(path: &Path, is_wanted: bool) -> Result<Key> {
     let (folder, name) = split_path(path);
     let medium = Os::new(folder);
+    if let Some(reason) = medium.stat(&name).ok().and_then(|stat| distrusted(&stat)) {
+        return Err(Failure::new(format!("the key in `{}` {reason}", path.display()))
+            .hint("who can write a key can read what it seals, and forge it; use a key that is yours alone"));
+    }
     let there = match read_small(&medium, &name, MAX_KEY_FILE) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_wanted => make_key(&medium, &name, path)?,
@@ -314,6 +309,18 @@ fn key(path: &Path, is_wanted: bool) -> Result<Key> {
     };
     let text = String::from_utf8(there).unwrap_or_default();
     Key::parse(&text).map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))
+}
+
+/// Why a key is none to seal with: another user of this machine chose it, or could have.
+fn distrusted(stat: &Stat) -> Option<&'static str> {
+    /// Write permission for others than the owner.
+    const OTHERS: u32 = 0o022;
+    let is_own = stat.uid == rustix::process::geteuid().as_raw() || stat.uid == 0;
+    match (is_own, stat.mode & OTHERS) {
+        (false, _) => Some("belongs to another user"),
+        (true, 0) => None,
+        (true, _) => Some("can be written by other users"),
+    }
 }
 
 fn make_key(medium: &Os, name: &Path, path: &Path) -> Result<Vec<u8>> {

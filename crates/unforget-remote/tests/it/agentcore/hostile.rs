@@ -63,7 +63,7 @@ async fn h1_a_refused_page_is_neither_the_end_of_a_list_nor_a_deletion() {
     }
     server.trick(|tricks| tricks.is_endless = true);
     let answer = hasty(&server, &hands).read(&stream, 0).await;
-    assert!(matches!(&answer, Err(Error::Unavailable { .. })), "{answer:?}");
+    assert!(matches!(&answer, Err(Error::Corrupt { .. })), "{answer:?}");
 }
 
 #[tokio::test]
@@ -127,6 +127,48 @@ async fn h1_an_event_that_is_taken_and_not_kept_is_not_acknowledged() {
     server.trick(|tricks| tricks.drops_new = false);
     assert_eq!(remote.append(&stream, &ends[1], &lines(&["two"])).await.unwrap().lines, 2, "its token is no obstacle");
     assert_eq!(conformance::read_all(&hasty(&server, &hands), &stream, 0).await, lines(&["one", "two"]));
+}
+
+#[tokio::test]
+async fn s7_a_list_without_an_end_fills_no_memory() {
+    let hands = Hands::new();
+    let server = hands.server(Options::default());
+    let stream = stream("flood");
+    written(&hasty(&server, &hands), &stream, &["one", "two"]).await;
+    let newest = server.events().pop().unwrap();
+    server.trick(|tricks| tricks.flood = Some((newest, 100)));
+    let answer = hasty(&server, &hands).read(&stream, 0).await;
+    assert!(matches!(&answer, Err(Error::Corrupt { reason, .. }) if reason.contains("does not end")), "{answer:?}");
+    assert!(server.count(Operation::ListEvents) < 3 * 800, "it stops where there are more segments than there can be");
+}
+
+#[tokio::test]
+async fn s7_answers_are_bounded_in_bytes_values_and_parts() {
+    let hands = Hands::new();
+    let server = hands.server(Options::default());
+    let stream = stream("bomb");
+    written(&hasty(&server, &hands), &stream, &["one"]).await;
+    let refused = async |what: &str| {
+        let answer = hasty(&server, &hands).read(&stream, 0).await;
+        assert!(matches!(&answer, Err(Error::Corrupt { reason, .. }) if reason.contains(what)), "{answer:?}");
+        server.trick(|tricks| *tricks = Default::default());
+    };
+    server.trick(|tricks| tricks.padding = 13 << 20);
+    refused("bytes").await;
+    let event = json!({"event": server.events()[0], "more": vec![0; 70_000]});
+    server.trick(|tricks| tricks.answers = vec![(Operation::GetEvent, event.to_string())]);
+    refused("values").await;
+    // A thousand times the same part, of which only the first need be there.
+    let parts = vec![format!("1#a {} 7000000", "0".repeat(64)); 1000].join("\n");
+    let id = server.events()[0].event_id.clone();
+    server.tamper(&id, |event| {
+        use unforget_remote::agentcore::wire::Item;
+        Some(unforget_remote::agentcore::wire::Event {
+            payload: Some(vec![Item::Blob("parts".into()), Item::Blob(parts.into())]),
+            ..event
+        })
+    });
+    refused("more bytes than its lines can take").await;
 }
 
 #[tokio::test]

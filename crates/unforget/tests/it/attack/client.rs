@@ -162,7 +162,7 @@ fn has_close(heard: &[u8], codes: &[u16]) -> bool {
 #[test]
 fn s3_somebody_who_is_not_known_cannot_fill_the_memory() {
     let attacked = Attacked::new(&[]);
-    let mut tally = Tally::new("client-stranger");
+    let mut tally = Tally::new("client-stranger", 30 + 30 + 150 + 1);
     attacked.attack(&mut tally, |tally| {
         let origin = format!("Origin: {}", attacked.server.url);
         let claimed = format!("{origin}\r\nContent-Length: 104857600");
@@ -200,7 +200,7 @@ fn s3_somebody_who_is_not_known_cannot_fill_the_memory() {
 #[test]
 fn s9_somebody_who_is_known_cannot_fill_the_memory_either() {
     let attacked = Attacked::new(&[]);
-    let mut tally = Tally::new("client-known");
+    let mut tally = Tally::new("client-known", 5);
     attacked.attack(&mut tally, |tally| {
         let headers = format!("Authorization: Bearer {}\r\nTransfer-Encoding: chunked", attacked.eve);
         let chunk = |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
@@ -245,7 +245,7 @@ fn transcripts(folder: &Path) -> usize {
 fn h4_attaches_that_are_refused_leave_nothing() {
     const MOST: usize = 5;
     let attacked = Attacked::new(&["sessions_per_actor=5", "linger=600"]);
-    let mut tally = Tally::new("client-attaches");
+    let mut tally = Tally::new("client-attaches", 72 + 400);
     attacked.attack(&mut tally, |tally| {
         let attach = |person: &mut Person, key: String| {
             person.say(&json!({ "type": "attach", "key": key }));

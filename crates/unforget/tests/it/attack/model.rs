@@ -6,8 +6,9 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use unforget_agent::tools::sandbox::{Support, support};
 use unforget_testkit::api::Reply;
-use unforget_testkit::attacks::{Tally, memory_of};
+use unforget_testkit::attacks::{Tally, memory_of, skip};
 
+use super::remote::watched;
 use crate::scene::{Scene, results};
 
 /// What no answer of a tool may hold.
@@ -48,22 +49,24 @@ fn machine() -> Scene {
     scene.with("UNFORGET_WORKSPACE", &root).with("UNFORGET_REMOTE_KEY", &key)
 }
 
-/// Has the model make these calls in one answer, and returns what each was answered with.
-fn answers(scene: &Scene, calls: &[(&str, Value)]) -> Vec<String> {
+/// Has the model make these calls in one answer, and returns what each was answered with, and how much memory they took above what a turn
+/// without any takes, with that of the commands.
+fn answers(scene: &Scene, calls: &[(&str, Value)]) -> (Vec<String>, u64) {
+    let (said, idle) = watched(scene.command(&["chat", "--new", "-p", "go"]));
+    assert_eq!(said.code, 0, "{}", said.err);
     let block = |(name, input): &(&str, Value)| json!({"type": "tool_use", "name": name, "input": input});
     let blocks = calls.iter().map(block).collect();
     scene.api().push(Reply::Blocks { blocks, stop_reason: "tool_use".to_owned() });
-    let said = scene.run(&["chat", "--new", "-p", "go"]);
+    let (said, peak) = watched(scene.command(&["chat", "--new", "-p", "go"]));
     assert_eq!(said.code, 0, "{}", said.err);
     let answers = results(&scene.last_request());
     assert_eq!(answers.len(), calls.len());
-    answers
+    (answers, peak.saturating_sub(idle))
 }
 
 #[test]
 fn s5_no_tool_reads_lists_or_writes_what_opens_a_door() {
     let scene = machine();
-    let mut tally = Tally::new("model-files");
     let mut calls = Vec::new();
     for path in [
         "config/unforget/remote.key",
@@ -98,10 +101,13 @@ fn s5_no_tool_reads_lists_or_writes_what_opens_a_door() {
     }
     calls.push(("write_file", json!({"path": "person/.ssh/authorized_keys", "content": "OWNED"})));
     calls.push(("write_file", json!({"path": "person/.azure/new", "content": "OWNED"})));
-    for ((tool, input), answer) in calls.iter().zip(answers(&scene, &calls)) {
+    let mut tally = Tally::new("model-files", calls.len());
+    let (answers, above_idle) = answers(&scene, &calls);
+    for ((tool, input), answer) in calls.iter().zip(answers) {
         let is_refused = answer.contains("tools never see") && !answer.contains(TREASURE);
         tally.attack(&format!("{tool} {input}: {answer}"), is_refused);
     }
+    tally.memory(above_idle);
     assert!(!scene.home.path("person/.ssh/authorized_keys").exists() && !scene.home.path("person/.azure").exists());
     assert_eq!(std::fs::read_to_string(scene.home.path("config/unforget/remote.key")).unwrap(), TREASURE);
     tally.finish().unwrap();
@@ -115,15 +121,16 @@ fn s6_no_command_finds_a_credential_in_its_environment() {
         .with("GITHUB_TOKEN", TREASURE)
         .with("UNFORGET_COMMAND_ENVIRONMENT", "PROJECT_*")
         .with("PROJECT_STAGE", "wanted");
-    let mut tally = Tally::new("model-environment");
     let mut commands = vec!["env", "export -p", "tr '\\0' '\\n' < /proc/self/environ"];
     // Without a sandbox root may look into any process.
     commands.extend((support() == Support::Full).then_some("tr '\\0' '\\n' < /proc/$PPID/environ"));
     let calls: Vec<_> = commands.iter().map(|command| ("bash", json!({"command": command}))).collect();
-    let answers = answers(&scene, &calls);
+    let mut tally = Tally::new("model-environment", commands.len());
+    let (answers, above_idle) = answers(&scene, &calls);
     for (command, answer) in commands.iter().zip(&answers) {
         tally.attack(command, !answer.contains(TREASURE) && !answer.contains(crate::scene::SECRET));
     }
+    tally.memory(above_idle);
     assert!(answers[0].contains("PROJECT_STAGE=wanted") && answers[0].contains("PATH="), "{}", answers[0]);
     tally.finish().unwrap();
 }
@@ -148,9 +155,7 @@ impl Drop for Bystander {
 #[test]
 fn s5_the_sandbox_keeps_commands_from_secrets_and_from_writing_outside() {
     if support() != Support::Full {
-        let told = support().told();
-        eprintln!("SKIPPED LOUDLY: the sandbox cannot be attacked on this kernel: {told}");
-        return;
+        return skip("model-sandbox", support().told());
     }
     let scene = machine();
     let work = scene.work().display().to_string();
@@ -158,7 +163,6 @@ fn s5_the_sandbox_keeps_commands_from_secrets_and_from_writing_outside() {
     let scene = scene.with("UNFORGET_WORKSPACE", &work).with("TMPDIR", &work);
     let mut bystander = Bystander::new();
     let pid = bystander.0.id();
-    let mut tally = Tally::new("model-sandbox");
     let person = scene.home.path("person").display().to_string();
     let config = scene.home.path("config").display().to_string();
     let store = scene.home.path("home").display().to_string();
@@ -195,7 +199,9 @@ fn s5_the_sandbox_keeps_commands_from_secrets_and_from_writing_outside() {
     // `all` is no leave to go outside.
     calls.push(("bash", json!({"command": format!("cat {person}/.ssh/id_ed25519"), "outside": true})));
     calls.push(("bash", json!({"command": "echo fine > inside && cat inside && ls /usr > /dev/null"})));
-    let answers = answers(&scene, &calls);
+    let made = [".ssh/authorized_keys", ".bashrc", ".azure", "etc"];
+    let mut tally = Tally::new("model-sandbox", commands.len() + made.len() + 5);
+    let (answers, above_idle) = answers(&scene, &calls);
     for (command, answer) in commands.iter().zip(&answers) {
         tally.attack(&format!("{command}: {answer}"), !answer.contains(TREASURE));
     }
@@ -203,13 +209,14 @@ fn s5_the_sandbox_keeps_commands_from_secrets_and_from_writing_outside() {
     assert!(answers[commands.len() + 1].contains("fine") && answers[commands.len() + 1].contains("[exit code 0]"));
     let kept = |name: &str| std::fs::read_to_string(scene.home.path("person").join(name)).unwrap_or_default();
     tally.attack("the notes are as they were", kept("notes") == "mine\n");
-    for name in [".ssh/authorized_keys", ".bashrc", ".azure", "etc"] {
+    for name in made {
         tally.attack(name, !scene.home.path("person").join(name).exists());
     }
     tally.attack("the key is in its place", kept(".ssh/id_ed25519") == TREASURE);
     tally.attack("the bystander lives", bystander.0.try_wait().unwrap().is_none());
     let settings = std::fs::read_to_string(scene.home.path("config/unforget/config.toml")).unwrap();
     tally.attack("the settings are as they were", settings.contains(TREASURE));
+    tally.memory(above_idle);
     assert!(answers[0].contains("in a sandbox"), "the model is told why: {}", answers[0]);
     tally.finish().unwrap();
 }
@@ -221,11 +228,11 @@ fn s5_a_command_runs_outside_the_sandbox_when_its_name_or_a_setting_says_so() {
     let target = scene.home.path("person/.bashrc");
     let command = json!({"command": format!("echo mine > {}", target.display()), "outside": true});
     let scene = scene.with("UNFORGET_WORKSPACE", &work).with("UNFORGET_ALLOW", "bash_outside");
-    assert!(answers(&scene, &[("bash", command)])[0].contains("[exit code 0]"));
+    assert!(answers(&scene, &[("bash", command)]).0[0].contains("[exit code 0]"));
     assert!(target.exists());
     let scene = scene.with("UNFORGET_ALLOW", "bash").with("UNFORGET_SANDBOX", "off");
     let command = json!({"command": format!("rm {}", target.display())});
-    assert!(answers(&scene, &[("bash", command)])[0].contains("[exit code 0]"));
+    assert!(answers(&scene, &[("bash", command)]).0[0].contains("[exit code 0]"));
     assert!(!target.exists());
     let told = scene.run(&["config"]).out;
     assert!(told.contains("commands run without a sandbox: it is off"), "{told}");
@@ -253,7 +260,7 @@ fn s10_an_approval_is_whole_on_one_screen_and_answered_only_after_it_was_shown()
     /// Rows of the window.
     const ROWS: usize = 40;
     let scene = Scene::online();
-    let mut tally = Tally::new("model-approvals");
+    let mut tally = Tally::new("model-approvals", 6 * 4);
     let imitation = "true\n".repeat(60) + "▐ bash wants to run:\n▐ command: ls\n▐ Allow? [y]es, [n]o:\ntouch owned";
     for (name, command) in [
         ("blanks", format!("ls{}; touch owned", " ".repeat(3000))),

@@ -12,12 +12,14 @@ use std::path::Path;
 
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use unforget_testkit::attacks::{Tally, memory_of};
+use unforget_testkit::attacks::{Tally, memory_of, skip};
 use unforget_testkit::serving::owner_token;
 
+use super::remote::watched;
 use crate::scene::Scene;
 use crate::serve::owner::{ask, follow};
 use crate::serve::{PATIENCE, Person, SERVE, serve, session};
+use crate::support::Said;
 
 /// Somebody who is neither root nor the owner.
 const NEIGHBOUR: u32 = 65534;
@@ -185,7 +187,9 @@ fn s4_a_neighbour_of_the_owner_gets_nothing() {
     let code = link.trim_end().split_once("#link=").unwrap().1;
     let near_miss = format!("{}{}", &token[..token.len() - 1], if token.ends_with('A') { 'B' } else { 'A' });
     let (idle, _) = memory_of(process).unwrap();
-    let mut tally = Tally::new("owner-neighbour");
+    // Files are no door where this user may not become another one.
+    let over_files_twice = if as_neighbour(|is_other| is_other) { 2 * 10 } else { 0 };
+    let mut tally = Tally::new("owner-neighbour", 6 * 8 + 4 + over_files_twice + 1 + 7 * 4 + 1 + 1);
     let mut note = |tried: Vec<(String, bool)>| {
         for (name, is_refused) in tried {
             tally.attack(&name, is_refused);
@@ -221,7 +225,6 @@ fn s4_a_neighbour_of_the_owner_gets_nothing() {
 
 #[test]
 fn s4_a_token_that_a_neighbour_planted_is_refused() {
-    let mut tally = Tally::new("owner-planted");
     let planted = format!("uft_{}\n", "a".repeat(43));
     let plant = |is_link: bool| {
         let scene = Scene::offline();
@@ -235,12 +238,115 @@ fn s4_a_token_that_a_neighbour_planted_is_refused() {
             true => std::os::unix::fs::symlink(&real, &file).unwrap(),
             false => std::os::unix::fs::chown(&file, Some(NEIGHBOUR), None).unwrap(),
         }
-        let said = scene.run(&SERVE);
-        said.code != 0 && said.out.is_empty() && said.err.contains("no file of this user")
+        let (said, peak) = watched(scene.command(&SERVE));
+        (said.code != 0 && said.out.is_empty() && said.err.contains("no file of this user"), peak)
     };
-    tally.attack("a token behind a link", plant(true));
-    if geteuid().is_root() {
-        tally.attack("a token of another user", plant(false));
+    let plants = if geteuid().is_root() { &[true, false][..] } else { &[true] };
+    let mut tally = Tally::new("owner-planted", plants.len());
+    for is_link in plants {
+        let (is_refused, peak) = plant(*is_link);
+        tally.attack(if *is_link { "a token behind a link" } else { "a token of another user" }, is_refused);
+        // All that it took, because there is no such server that is idle.
+        tally.memory(peak);
     }
     tally.finish().unwrap();
+}
+
+/// A place that every user of the machine may write to, and that is the neighbour's.
+fn shared_place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::chown(place.path(), Some(NEIGHBOUR), None).unwrap();
+    place
+}
+
+/// What a neighbour puts where the owner will write, or read.
+type Plant = (&'static str, fn(&Path, &Path) -> std::io::Result<()>);
+
+/// The first object of a session, which a reader asks for first.
+fn first_object(folder: &Path) -> std::path::PathBuf {
+    folder.join("@").join(format!("{0:016x}{0:016x}", u64::MAX))
+}
+
+const PLANTS: [Plant; 6] = [
+    ("a link in the place of a segment", |folder, secret| std::os::unix::fs::symlink(secret, first_object(folder))),
+    ("a second name of the owner's file", |folder, secret| std::fs::hard_link(secret, first_object(folder))),
+    ("a device without an end", |folder, _| std::os::unix::fs::symlink("/dev/zero", first_object(folder))),
+    ("a pipe that nobody writes to", |folder, _| {
+        std::process::Command::new("mkfifo").arg(first_object(folder)).status().map(drop)
+    }),
+    ("a socket", |folder, _| std::os::unix::net::UnixListener::bind(first_object(folder)).map(drop)),
+    ("a folder in the place of a segment", |folder, _| std::fs::create_dir(first_object(folder))),
+];
+
+#[test]
+fn s4_a_neighbour_in_a_shared_place_gets_nothing() {
+    if !as_neighbour(|is_other| is_other) {
+        return skip("owner-shared", "this user may not become another one");
+    }
+    let mut tally = Tally::new("owner-shared", 3 * PLANTS.len() + 5);
+    let owner = Scene::offline();
+    let secret = owner.home.write("secret", WORD);
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let id = owner.home.conversation("main:cli:ann", &["hello"]);
+    // All that it took, because no such command is idle.
+    let run = |tally: &mut Tally, scene: &Scene, name: &str, arguments: &[&str], is_safe: &dyn Fn(&Said) -> bool| {
+        let (said, peak) = watched(scene.command(arguments));
+        tally.attack(&format!("{name}: {said:?}"), is_safe(&said));
+        tally.memory(peak);
+    };
+    for (name, plant) in PLANTS {
+        let place = shared_place();
+        let folder = place.path().join(format!("default/main/{id}"));
+        let (url, secret) = (format!("file://{}", place.path().display()), secret.clone());
+        as_neighbour(|_| {
+            std::fs::create_dir_all(folder.join("@")).unwrap();
+            // What the kernel refuses is refused.
+            drop(plant(&folder, &secret));
+        });
+        for command in ["pull", "push", "sync"] {
+            let fresh = Scene::offline();
+            let scene = if command == "push" { &owner } else { &fresh };
+            let arguments: &[&str] =
+                if command == "sync" { &["sync", "--remote", &url] } else { &[command, &id, "--remote", &url] };
+            let is_safe = |said: &Said| {
+                let is_kept = std::fs::read_to_string(&secret).unwrap() == WORD;
+                is_kept && !format!("{said:?}").contains(WORD) && !holds(&fresh.home.path("home"), WORD)
+            };
+            run(&mut tally, scene, &format!("{name} against {command}"), arguments, &is_safe);
+        }
+    }
+    // A link in the place of a folder leads nothing to where the owner's files are.
+    let (place, goal) = (shared_place(), owner.home.path("person"));
+    std::fs::create_dir_all(&goal).unwrap();
+    as_neighbour(|_| std::os::unix::fs::symlink(&goal, place.path().join("default")).unwrap());
+    let url = format!("file://{}", place.path().display());
+    let is_safe = |said: &Said| said.code != 0 && crate::support::files(&goal).is_empty();
+    run(&mut tally, &owner, "a link in the place of a folder", &["push", &id, "--remote", &url], &is_safe);
+    // What the owner has sent is the owner's.
+    let place = shared_place();
+    let url = format!("file://{}", place.path().display());
+    let is_safe = |said: &Said| {
+        let read = || as_neighbour(|_| crate::support::files(place.path()).len());
+        said.code == 0 && std::panic::catch_unwind(read).unwrap_or_default() == 0
+    };
+    run(&mut tally, &owner, "look into what was sent", &["push", &id, "--remote", &url], &is_safe);
+    // A key that somebody else chose.
+    let key = owner.home.write("a.key", "ab".repeat(32));
+    let key_file = key.display().to_string();
+    let seal = ["push", &id, "--again", "--remote", &url, "--key-file", &key_file];
+    for (name, mode, user) in [("writable", 0o666, 0), ("of the group", 0o620, 0), ("another user's", 0o600, NEIGHBOUR)]
+    {
+        std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(&key, Some(user), None).unwrap();
+        let is_safe = |said: &Said| said.code != 0 && said.err.contains("the key in");
+        run(&mut tally, &owner, &format!("a key that is {name}"), &seal, &is_safe);
+    }
+    tally.finish().unwrap();
+}
+
+/// Whether a file below a folder has a text.
+fn holds(folder: &Path, text: &str) -> bool {
+    let bytes = |name: &String| std::fs::read(folder.join(name)).unwrap_or_default();
+    crate::support::files(folder).iter().any(|name| bytes(name).windows(text.len()).any(|it| it == text.as_bytes()))
 }

@@ -1,115 +1,179 @@
 //! A remote whose operator reads, forges, replays and cuts what it keeps, against the commands that ask it.
 //!
-//! A writer leaves a session at a directory or a database. Each attack changes what lies there, and every command is run by a machine that never saw it. An
-//! attack is refused if the command fails, or if it has nothing to do with what was forged; in no case may forged words arrive on the machine,
-//! escapes reach the terminal, or memory grow.
+//! A writer leaves a session at a directory, a database or a memory of AgentCore. Each attack changes what lies there, or how it answers, and every
+//! command is run by a machine that never saw it; one is run by the writer, who knows what was there. An attack is refused if the command fails, or if it has
+//! nothing to do with what was forged; in no case may forged words arrive on the machine, escapes reach the terminal, or memory grow.
 
+mod database;
+mod directory;
+mod memory;
+mod server;
+
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use unforget_core::frontier::Frontier;
-use unforget_core::medium::Os;
-use unforget_remote::file::Directory;
-use unforget_remote::{Remote, Stream, lease};
-use unforget_testkit::attacks::{Tally, memory_of};
-use unforget_testkit::servers::postgres::shared;
+use unforget_remote::{Address, Stream};
+use unforget_testkit::attacks::{Tally, memory_of_all};
 
 use crate::scene::Scene;
 use crate::support::{Home, Said, files};
 
 /// Words that no attack may bring to a machine.
-const FORGED: &str = "forged by the operator";
-const KEY: &str = "main:cli:ann";
+pub(super) const FORGED: &str = "forged by the operator";
+pub(super) const KEY: &str = "main:cli:ann";
 /// What a hostile text would do to a terminal.
-const ESCAPE: &str = "\u{1b}]0;pwned\u{7}";
+pub(super) const ESCAPE: &str = "\u{1b}]0;pwned\u{7}";
+/// How many attacks go on at once: most of their time they wait.
+const LANES: usize = 3;
 
-/// What a command does in an attack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Must {
-    /// End with an error.
-    Refuse,
-    /// Take nothing forged; how it ends is its own business.
-    TakeNothing,
-}
-use Must::{Refuse, TakeNothing};
-
-/// The commands, in the order of the columns of the tables.
-const COMMANDS: [&str; 6] = ["pull", "pull by key", "sync", "remote ls", "remote verify", "chat"];
+/// The commands. The last one is run where the session was written.
+const COMMANDS: [&str; 8] =
+    ["pull", "pull by key", "sync", "remote ls", "remote stat", "remote verify", "chat", "sync by the writer"];
+/// Sets of commands that have to end with an error; the others take nothing forged, and how they end is their own business.
+const ALL: &[&str] = &COMMANDS;
+/// Who looks at the end of a session alone cannot know what is before it.
+const READERS: &[&str] = &["pull", "pull by key", "sync", "remote verify", "chat"];
+const VERIFY: &[&str] = &["remote verify"];
+const BY_KEY: &[&str] = &["pull by key", "remote verify"];
+/// A machine that knows nothing is shown what was true a moment ago, and takes that; who has seen more does not.
+const WRITER: &[&str] = &["sync by the writer"];
+const NOBODY: &[&str] = &[];
 
 fn arguments<'a>(command: &str, id: &'a str) -> Vec<&'a str> {
     match command {
         "pull" => vec!["pull", id],
         "pull by key" => vec!["pull", KEY],
-        "sync" => vec!["sync"],
+        "sync" | "sync by the writer" => vec!["sync"],
         "remote ls" => vec!["remote", "ls"],
+        "remote stat" => vec!["remote", "stat", id],
         "remote verify" => vec!["remote", "verify"],
         _ => vec!["chat", "-p", "hello", "--session", id],
     }
 }
 
-/// What a writer left, and what an operator has to attack it with.
+/// What a writer left, and where.
 struct Ground {
     writer: Home,
     id: String,
-    /// The remote as it was before the last words.
-    older: tempfile::TempDir,
-    place: tempfile::TempDir,
-    /// The same session with forged words, in plain.
-    forged: tempfile::TempDir,
     key: Option<PathBuf>,
+    /// Where the writer sent it.
+    url: String,
+}
+
+/// A remote that somebody has changed, and how machines reach it.
+pub(super) struct Site {
+    pub(super) url: String,
+    pub(super) variables: Vec<(&'static str, String)>,
+    /// What the remote lives in.
+    held: Box<dyn Any + Send>,
+}
+
+impl Site {
+    pub(super) fn new(url: String, variables: Vec<(&'static str, String)>, held: impl Any + Send) -> Self {
+        Self { url, variables, held: Box::new(held) }
+    }
+
+    /// The same, which lives in something else.
+    fn hold(&mut self, held: impl Any + Send) {
+        self.held = Box::new(held);
+    }
+
+    /// A machine that reaches it.
+    pub(super) fn machine(&self) -> Scene {
+        self.variables.iter().fold(Scene::offline(), |scene, (name, value)| scene.with(name, value))
+    }
+}
+
+/// An attack on a remote.
+struct Attack<'a> {
+    name: &'static str,
+    /// The commands that have to end with an error.
+    refuse: &'static [&'static str],
+    /// Makes the remote, attacked.
+    site: Box<dyn Fn() -> Site + Sync + 'a>,
 }
 
 impl Ground {
-    fn new(is_sealed: bool) -> Self {
-        let writer = Home::new();
-        let [older, place, forged] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
-        let key = is_sealed.then(|| writer.write("remote.key", "ab".repeat(32)));
-        let id = writer.conversation(KEY, &["one"]);
-        for word in ["two", "three"] {
-            send(&writer, place.path(), key.as_deref(), &id);
-            copy(place.path(), older.path());
-            say(&writer, &id, word);
-        }
-        send(&writer, place.path(), key.as_deref(), &id);
-        let forger = Home::new();
-        copy(&writer.path("home/agents"), &forger.path("home/agents"));
-        say(&forger, &id, FORGED);
-        send(&forger, forged.path(), None, &id);
-        Self { writer, id, older, place, forged, key }
-    }
-
-    /// A copy of the remote that an attack may change.
-    fn remote(&self) -> tempfile::TempDir {
-        let remote = tempfile::tempdir().unwrap();
-        copy(self.place.path(), remote.path());
-        remote
-    }
-
-    fn session(&self) -> String {
-        format!("default/main/{}", self.id)
-    }
-
     fn stream(&self) -> Stream {
         Stream::new("default", "main", &self.id).unwrap()
     }
 
-    /// The segments of the session, the newest first.
-    fn segments(&self, remote: &Path) -> Vec<PathBuf> {
-        let folder = remote.join(self.session()).join("@");
-        files(&folder).into_iter().map(|name| folder.join(name)).collect()
+    /// Runs a command against an attacked remote; tells what it left, what it said, and its memory at the highest.
+    fn visit(&self, site: &Site, command: &str) -> (Scene, Said, u64) {
+        let scene = site.machine();
+        if command.ends_with("by the writer") {
+            // What it remembers of the remote, it remembers of this one.
+            let name = |url: &str| Address::parse(url).unwrap().name();
+            let (old, new) = (name(&self.url), name(&site.url));
+            copy(&self.writer.path("home"), &scene.home.path("home"));
+            let remotes = scene.home.path("home/remotes");
+            let known: Vec<_> = std::fs::read_dir(&remotes).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            let known = known.iter().filter_map(|name| name.to_str()).find(|name| name.starts_with(&old)).unwrap();
+            let target = remotes.join(known.replace(&old, &new));
+            if old != new {
+                drop(std::fs::remove_dir_all(&target));
+                std::fs::rename(remotes.join(known), target).unwrap();
+            }
+        }
+        let mut all = arguments(command, &self.id);
+        all.extend(["--remote", &site.url]);
+        let key = self.key.as_ref().map(|key| key.display().to_string());
+        all.extend(key.iter().flat_map(|key| ["--key-file", key.as_str()]));
+        let (said, peak) = watched(scene.command(&all));
+        (scene, said, peak)
+    }
+
+    /// Puts every attack to every command.
+    fn put_to(&self, suite: &str, honest: impl Fn() -> Site, attacks: &[Attack<'_>]) {
+        let tally = Mutex::new(Tally::new(suite, attacks.len() * COMMANDS.len()));
+        let idle = COMMANDS.map(|command| {
+            let site = honest();
+            let (_, said, peak) = self.visit(&site, command);
+            assert_eq!(said.code, 0, "{command} where nothing is wrong: {said:?}");
+            peak
+        });
+        let next = AtomicUsize::new(0);
+        let lane = || {
+            while let Some(attack) = attacks.get(next.fetch_add(1, Ordering::SeqCst)) {
+                let site = (attack.site)();
+                for (command, idle) in COMMANDS.iter().zip(idle) {
+                    let (scene, said, peak) = self.visit(&site, command);
+                    let is_refused = withstood(attack.refuse.contains(command), &scene, &said);
+                    let (name, above) = (attack.name, peak.saturating_sub(idle));
+                    if !is_refused || above >= unforget_testkit::attacks::MEMORY_LIMIT {
+                        println!("{name} against {command}: {} MiB, {said:?}", above >> 20);
+                    }
+                    let mut tally = tally.lock().unwrap();
+                    tally.attack(&format!("{name} against {command}"), is_refused);
+                    tally.memory(above);
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..LANES).for_each(|_| drop(scope.spawn(lane))));
+        tally.into_inner().unwrap().finish().unwrap();
     }
 }
 
-fn send(home: &Home, place: &Path, key: Option<&Path>, id: &str) {
-    let url = format!("file://{}", place.display());
+/// Sends a session from a home.
+fn send(home: &Home, site: &Site, key: Option<&Path>, id: &str) {
     let mut command = home.command();
-    command.env("HOME", home.path("person")).args(["push", id, "--remote", &url]);
+    command.envs(site.variables.iter().map(|(name, value)| (*name, value)));
+    command.env("HOME", home.path("person")).args(["push", id, "--remote", &site.url]);
     key.map(|key| command.arg("--key-file").arg(key));
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
+}
+
+/// The same session at another home, with words that its writer never said.
+fn forger(writer: &Home, id: &str) -> Home {
+    let forger = Home::new();
+    copy(&writer.path("home/agents"), &forger.path("home/agents"));
+    say(&forger, id, FORGED);
+    forger
 }
 
 fn say(home: &Home, id: &str, text: &str) {
@@ -118,7 +182,7 @@ fn say(home: &Home, id: &str, text: &str) {
 }
 
 /// Puts everything below one folder below another.
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     for name in files(from) {
         let target = to.join(&name);
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
@@ -126,25 +190,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Puts a folder of one remote in the place of another's.
-fn swap(from: &Path, to: &Path, folder: &str) {
-    if to.join(folder).exists() {
-        std::fs::remove_dir_all(to.join(folder)).unwrap();
-    }
-    std::fs::create_dir_all(to.join(folder)).unwrap();
-    copy(&from.join(folder), &to.join(folder));
-}
-
-fn plainly(place: &Path) -> impl Remote + use<> {
-    Directory::new(Arc::new(Os::new(place))).remote()
-}
-
 fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Runs a command to its end; tells what it said, and its memory at the highest.
-fn watched(mut command: Command) -> (Said, u64) {
+/// Runs a command to its end; tells what it said, and its memory at the highest, with all that it began.
+pub(super) fn watched(mut command: Command) -> (Said, u64) {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let read = |from: &mut dyn std::io::Read| {
@@ -157,7 +208,7 @@ fn watched(mut command: Command) -> (Said, u64) {
         let mut peak = 0;
         let status = loop {
             // The highest never falls, so the last look counts.
-            if let Ok((_, highest)) = memory_of(child.id()) {
+            if let Ok((_, highest)) = memory_of_all(child.id()) {
                 peak = peak.max(highest);
             }
             if let Some(status) = child.try_wait().unwrap() {
@@ -170,151 +221,24 @@ fn watched(mut command: Command) -> (Said, u64) {
     })
 }
 
-/// A machine that never saw the remote, at work.
-fn visit(url: &str, key: Option<&Path>, command: &str, id: &str) -> (Scene, Said, u64) {
-    let scene = Scene::offline();
-    let mut all = arguments(command, id);
-    all.extend(["--remote", url]);
-    let key = key.map(|key| key.display().to_string());
-    all.extend(key.iter().flat_map(|key| ["--key-file", key.as_str()]));
-    let (said, peak) = watched(scene.command(&all));
-    (scene, said, peak)
+/// Whether a text can do nothing to a terminal.
+pub(super) fn is_tame(text: &str) -> bool {
+    !text.chars().any(|it| it.is_control() && !matches!(it, '\n' | '\t'))
+}
+
+/// Whether a file below a folder has forged words.
+pub(super) fn has_forged(folder: &Path) -> bool {
+    let is_forged = |name: &String| {
+        let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
+        bytes.windows(FORGED.len()).any(|window| window == FORGED.as_bytes())
+    };
+    files(folder).iter().any(is_forged)
 }
 
 /// Whether a command withstood an attack.
-fn withstood(must: Must, scene: &Scene, said: &Said) -> bool {
-    let home = scene.home.path("home");
-    let is_forged = |name: &String| {
-        let bytes = std::fs::read(home.join(name)).unwrap_or_default();
-        bytes.windows(FORGED.len()).any(|window| window == FORGED.as_bytes())
-    };
-    let is_clean = !said.out.contains('\u{1b}') && !said.err.contains('\u{1b}') && !said.out.contains(FORGED);
-    let is_refused = must == TakeNothing || said.code != 0;
-    is_refused && is_clean && !files(&home).iter().any(is_forged)
-}
-
-type Attack = (&'static str, fn(&Ground, &Path), [Must; 6]);
-
-/// Puts every attack to every command.
-fn put_to(suite: &str, ground: &Ground, attacks: &[Attack]) {
-    let mut tally = Tally::new(suite);
-    let idle = COMMANDS.map(|command| {
-        let remote = ground.remote();
-        let url = format!("file://{}", remote.path().display());
-        let (_, said, peak) = visit(&url, ground.key.as_deref(), command, &ground.id);
-        assert_eq!(said.code, 0, "{command} where nothing is wrong: {said:?}");
-        peak
-    });
-    for (name, attack, must) in attacks {
-        let remote = ground.remote();
-        attack(ground, remote.path());
-        let url = format!("file://{}", remote.path().display());
-        for ((command, must), idle) in COMMANDS.iter().zip(must).zip(idle) {
-            let (scene, said, peak) = visit(&url, ground.key.as_deref(), command, &ground.id);
-            let is_refused = withstood(*must, &scene, &said);
-            if !is_refused {
-                println!("{name} against {command}: {said:?}");
-            }
-            tally.attack(&format!("{name} against {command}"), is_refused);
-            tally.memory(peak.saturating_sub(idle));
-        }
-    }
-    tally.finish().unwrap();
-}
-
-fn plain_session(ground: &Ground, remote: &Path) {
-    swap(ground.forged.path(), remote, &ground.session());
-}
-
-fn plain_everything(ground: &Ground, remote: &Path) {
-    std::fs::remove_dir_all(remote.join("default")).unwrap();
-    copy(ground.forged.path(), remote);
-}
-
-fn plain_pointer(ground: &Ground, remote: &Path) {
-    swap(ground.forged.path(), remote, "default/main/%40key");
-}
-
-fn plain_tail(ground: &Ground, remote: &Path) {
-    // The operator knows the words, and so the digest: the forged lines go on from the genuine ones.
-    let (from, to) = (ground.segments(ground.forged.path()), ground.segments(remote));
-    let newest = from.first().unwrap();
-    std::fs::copy(newest, to[0].parent().unwrap().join(newest.file_name().unwrap())).unwrap();
-}
-
-fn plain_lease(ground: &Ground, remote: &Path) {
-    let (remote, stream) = (plainly(remote), ground.stream());
-    wait(lease::acquire(&remote, &stream, FORGED, 1, Duration::from_secs(1 << 40))).unwrap();
-}
-
-fn plain_mark(_: &Ground, remote: &Path) {
-    let mark = Stream::new("default", "@unforget", "@sealed").unwrap();
-    wait(plainly(remote).delete(&mark)).unwrap();
-    let line = Bytes::from(format!("{{\"sealed\":\"{FORGED}\"}}"));
-    wait(plainly(remote).append(&mark, &Frontier::default(), &[line])).unwrap();
-}
-
-fn cut_tail(ground: &Ground, remote: &Path) {
-    std::fs::remove_file(&ground.segments(remote)[0]).unwrap();
-}
-
-fn gap(ground: &Ground, remote: &Path) {
-    std::fs::remove_file(&ground.segments(remote)[1]).unwrap();
-}
-
-fn replay(ground: &Ground, remote: &Path) {
-    swap(ground.older.path(), remote, &format!("{}/@", ground.session()));
-}
-
-fn another_position(ground: &Ground, remote: &Path) {
-    let segments = ground.segments(remote);
-    std::fs::copy(&segments[1], &segments[0]).unwrap();
-}
-
-fn another_session(ground: &Ground, remote: &Path) {
-    let other = Home::new();
-    let id = other.conversation(KEY, &[FORGED]);
-    send(&other, remote, ground.key.as_deref(), &id);
-    std::fs::remove_dir_all(remote.join(ground.session())).unwrap();
-    std::fs::create_dir_all(remote.join(ground.session())).unwrap();
-    copy(&remote.join(format!("default/main/{id}")), &remote.join(ground.session()));
-    // What is left is the session under another's name.
-    std::fs::remove_dir_all(remote.join(format!("default/main/{id}"))).unwrap();
-    swap(ground.place.path(), remote, "default/main/%40key");
-}
-
-fn changed_byte(ground: &Ground, remote: &Path) {
-    let path = &ground.segments(remote)[0];
-    let mut bytes = std::fs::read(path).unwrap();
-    *bytes.last_mut().unwrap() ^= 1;
-    std::fs::write(path, bytes).unwrap();
-}
-
-#[test]
-fn s1_a_hostile_directory_with_a_key() {
-    let ground = Ground::new(true);
-    let all = [Refuse; 6];
-    let but_ls = [Refuse, Refuse, Refuse, TakeNothing, Refuse, Refuse];
-    let verify = [TakeNothing, TakeNothing, TakeNothing, TakeNothing, Refuse, TakeNothing];
-    let by_key = [TakeNothing, Refuse, TakeNothing, TakeNothing, Refuse, TakeNothing];
-    put_to(
-        "remote-directory-sealed",
-        &ground,
-        &[
-            ("plain for sealed", plain_session, all),
-            ("plain for everything", plain_everything, all),
-            ("plain tail", plain_tail, but_ls),
-            ("forged pointer", plain_pointer, by_key),
-            ("forged lease", plain_lease, verify),
-            ("forged mark", plain_mark, verify),
-            ("cut tail", cut_tail, but_ls),
-            ("gap", gap, but_ls),
-            ("replay", replay, but_ls),
-            ("another position", another_position, all),
-            ("another session", another_session, all),
-            ("changed byte", changed_byte, but_ls),
-        ],
-    );
+fn withstood(must_refuse: bool, scene: &Scene, said: &Said) -> bool {
+    let is_clean = is_tame(&said.out) && is_tame(&said.err) && !said.out.contains(FORGED);
+    (!must_refuse || said.code != 0) && is_clean && !has_forged(&scene.home.path(""))
 }
 
 /// A segment in plain that claims what it likes.
@@ -331,15 +255,6 @@ fn segment(id: &str, claimed: (u64, u64), body: &[u8]) -> Vec<u8> {
     [&(head.len() as u16).to_le_bytes(), &head[..], body].concat()
 }
 
-/// Puts one segment in the place of all of a session's.
-fn alone(ground: &Ground, remote: &Path, bytes: &[u8]) {
-    for path in ground.segments(remote) {
-        std::fs::remove_file(path).unwrap();
-    }
-    let first = remote.join(ground.session()).join("@").join(format!("{0:016x}{0:016x}", u64::MAX));
-    std::fs::write(first, bytes).unwrap();
-}
-
 /// A frame of zstd that stands for 128 KiB of zeros in a few bytes, again and again: four gigabytes in half a megabyte.
 fn frames(count: usize) -> Vec<u8> {
     let block = |is_last: u32| ((128 << 10) << 3 | 1 << 1 | is_last).to_le_bytes()[..3].to_vec();
@@ -351,158 +266,28 @@ fn frames(count: usize) -> Vec<u8> {
     frame.repeat(count)
 }
 
-fn bomb_that_claims(ground: &Ground, remote: &Path) {
-    alone(ground, remote, &segment(&ground.id, (1, 4 << 30), &frames(4096)));
-}
-
-fn bomb_that_hides(ground: &Ground, remote: &Path) {
-    alone(ground, remote, &segment(&ground.id, (1, 20 << 20), &frames(4096)));
-}
-
-fn bomb_of_tiny_lines(ground: &Ground, remote: &Path) {
-    // Every two zeros are an empty line.
-    alone(ground, remote, &segment(&ground.id, (12 << 20, 12 << 20), &frames(24)));
-}
-
-fn object_of_gigabytes(ground: &Ground, remote: &Path) {
-    let path = &ground.segments(remote)[0];
-    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(8 << 30).unwrap();
-}
-
-fn bad_names(ground: &Ground, remote: &Path) {
-    let tenant = remote.join("default/main");
-    for name in ["%2E%2E%2F%2E%2E%2Fevil", "%1B%5D0%3Bpwned%07", "..", "%00", "con", "-rf", &"a".repeat(200)] {
-        let folder = if name == ".." { tenant.join("%2E%2E") } else { tenant.join(name) };
-        std::fs::create_dir_all(folder.join("@")).unwrap();
-        let object = segment(&format!("{ESCAPE}/../../{FORGED}"), (1, 10), b"no body");
-        std::fs::write(folder.join("@").join(format!("{0:016x}{0:016x}", u64::MAX)), object).unwrap();
+/// Bytes that no packer makes shorter, as a frame of zstd: blocks that are stored as they are, and a window as large as one may ask for.
+fn noise(length: usize) -> Vec<u8> {
+    // One entry, a line; behind it there is a line feed.
+    let (mut plain, line) = (vec![0], length - 1);
+    let mut number = line;
+    while number >= 0x80 {
+        plain.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
     }
-    std::fs::write(tenant.join(format!("{ESCAPE}{}", ground.id)), FORGED).unwrap();
-    std::fs::create_dir_all(tenant.join(ESCAPE).join("@")).unwrap();
-}
-
-#[test]
-fn s7_a_hostile_directory_without_a_key() {
-    let ground = Ground::new(false);
-    let all = [Refuse; 6];
-    let but_ls = [Refuse, Refuse, Refuse, TakeNothing, Refuse, Refuse];
-    put_to(
-        "remote-directory-plain",
-        &ground,
-        &[
-            ("bomb that claims", bomb_that_claims, all),
-            ("bomb that hides", bomb_that_hides, but_ls),
-            ("bomb of tiny lines", bomb_of_tiny_lines, all),
-            ("object of gigabytes", object_of_gigabytes, but_ls),
-            ("cut tail", cut_tail, but_ls),
-            ("gap", gap, but_ls),
-            ("replay", replay, but_ls),
-            ("changed byte", changed_byte, but_ls),
-            ("bad names", bad_names, [TakeNothing; 6]),
-        ],
-    );
-}
-
-/// Runs statements as the database's owner.
-fn sql(text: &str) {
-    let server = shared();
-    let output = Command::new("psql")
-        .args(["-q", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"])
-        .arg(&server.dir)
-        .args(["-p", &server.port.to_string(), "-c", text])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{text}: {output:?}");
-}
-
-type Statement = (&'static str, &'static str, [Must; 6]);
-
-/// Attacks on a database by its owner; `{s}` is its schema, `{f}` one with the same session, forged and in plain.
-const STATEMENTS: [Statement; 7] = [
-    (
-        "plain for sealed",
-        "DELETE FROM {s}.segments WHERE life IN (SELECT life FROM {s}.streams WHERE session NOT LIKE '@%' AND side = '');
-         INSERT INTO {s}.segments SELECT s.life, g.first_line, g.end_line, g.head, g.body FROM {f}.segments g JOIN {f}.streams f USING (life)
-         JOIN {s}.streams s USING (tenant, place, session, side) WHERE session NOT LIKE '@%' AND side = ''",
-        [Refuse; 6],
-    ),
-    (
-        "forged pointer",
-        "DELETE FROM {s}.segments WHERE life IN (SELECT life FROM {s}.streams WHERE session = '@key');
-         INSERT INTO {s}.segments SELECT s.life, g.first_line, g.end_line, g.head, g.body FROM {f}.segments g JOIN {f}.streams f USING (life)
-         JOIN {s}.streams s USING (tenant, place, session, side) WHERE session = '@key'",
-        [TakeNothing, Refuse, TakeNothing, TakeNothing, Refuse, TakeNothing],
-    ),
-    (
-        "cut tail",
-        "DELETE FROM {s}.segments g USING {s}.streams s WHERE g.life = s.life AND s.side = '' AND s.session NOT LIKE '@%'
-         AND g.first_line = (SELECT max(first_line) FROM {s}.segments m WHERE m.life = g.life)",
-        [Refuse, Refuse, Refuse, TakeNothing, Refuse, Refuse],
-    ),
-    (
-        "gap",
-        "DELETE FROM {s}.segments g USING {s}.streams s WHERE g.life = s.life AND s.side = '' AND s.session NOT LIKE '@%'
-         AND g.first_line > 0 AND g.first_line < (SELECT max(first_line) FROM {s}.segments m WHERE m.life = g.life)",
-        [Refuse, Refuse, Refuse, TakeNothing, Refuse, Refuse],
-    ),
-    (
-        "changed byte",
-        "UPDATE {s}.segments SET body = set_byte(body, length(body) - 1, get_byte(body, length(body) - 1) # 1)",
-        [Refuse, Refuse, Refuse, TakeNothing, Refuse, Refuse],
-    ),
-    (
-        "body of gigabytes",
-        "UPDATE {s}.segments g SET body = decode(repeat('00', 40 << 20), 'hex') FROM {s}.streams s
-         WHERE g.life = s.life AND s.side = '' AND s.session NOT LIKE '@%'",
-        [Refuse, Refuse, Refuse, TakeNothing, Refuse, Refuse],
-    ),
-    (
-        "escapes in errors",
-        "CREATE FUNCTION {s}.hostile() RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', E'\\x1b]0;pwned\\x07' USING ERRCODE = '22000'; END $$;
-         ALTER TABLE {s}.segments RENAME TO kept_segments;
-         CREATE VIEW {s}.segments AS SELECT life, first_line, end_line, {s}.hostile() AS head, body FROM {s}.kept_segments",
-        [Refuse; 6],
-    ),
-];
-
-#[test]
-fn s1_a_hostile_database_with_a_key() {
-    let mut tally = Tally::new("remote-postgres-sealed");
-    let ground = Ground::new(true);
-    let url = |schema: &str| shared().url(schema);
-    let push = |home: &Home, schema: &str, key: Option<&Path>| {
-        let mut command = home.command();
-        command.env("HOME", home.path("person")).args(["push", &ground.id, "--again", "--remote", &url(schema)]);
-        key.map(|key| command.arg("--key-file").arg(key));
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    };
-    let forger = Home::new();
-    copy(&ground.writer.path("home/agents"), &forger.path("home/agents"));
-    say(&forger, &ground.id, FORGED);
-    push(&forger, "attack_forged", None);
-    for (number, (name, statements, must)) in STATEMENTS.iter().enumerate() {
-        let schema = format!("attack_{number}");
-        // Turn by turn, so that there is something to cut.
-        let writer = Home::new();
-        copy(&ground.writer.path("home/agents"), &writer.path("home/agents"));
-        for word in ["four", "five"] {
-            push(&writer, &schema, ground.key.as_deref());
-            say(&writer, &ground.id, word);
-        }
-        push(&writer, &schema, ground.key.as_deref());
-        let (_, said, idle) = visit(&url(&schema), ground.key.as_deref(), "remote ls", &ground.id);
-        assert_eq!(said.code, 0, "{said:?}");
-        sql(&statements.replace("{s}", &schema).replace("{f}", "attack_forged"));
-        for (command, must) in COMMANDS.iter().zip(must) {
-            let (scene, said, peak) = visit(&url(&schema), ground.key.as_deref(), command, &ground.id);
-            let is_refused = withstood(*must, &scene, &said);
-            if !is_refused {
-                println!("{name} against {command}: {said:?}");
-            }
-            tally.attack(&format!("{name} against {command}"), is_refused);
-            tally.memory(peak.saturating_sub(idle));
-        }
+    plain.push(number as u8);
+    let mut state = 1_u64;
+    plain.extend((0..line).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    }));
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3];
+    let blocks = plain.chunks(128 << 10);
+    let last = blocks.len() - 1;
+    for (at, block) in blocks.enumerate() {
+        let head = (block.len() as u32) << 3 | u32::from(at == last);
+        frame.extend(&head.to_le_bytes()[..3]);
+        frame.extend(block);
     }
-    tally.finish().unwrap();
+    frame
 }
