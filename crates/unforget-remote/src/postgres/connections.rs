@@ -29,6 +29,9 @@ const BYTES_PER_SECOND: usize = 256 << 10;
 /// How long a connection without traffic goes unquestioned by the system.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// A connection keeps the buffer of the largest answer that it read. Beyond this size the connection is closed instead.
+const LARGE: usize = 4 << 20;
+
 /// Connections to one database.
 pub(super) struct Connections {
     pool: Pool,
@@ -70,8 +73,15 @@ impl Connections {
         bytes: usize,
     ) -> Result<Vec<Row>, Failure> {
         let client = self.client().await?;
-        let answer = timeout(self.allowance(bytes), client.query_typed(statement, values)).await;
-        self.answered(client, answer).await
+        match timeout(self.allowance(bytes), client.query_typed(statement, values)).await {
+            Ok(Ok(rows)) => {
+                if rows.iter().map(Row::raw_size_bytes).sum::<usize>() > LARGE {
+                    drop(Object::take(client));
+                }
+                Ok(rows)
+            }
+            answer => self.answered(client, answer).await,
+        }
     }
 
     /// Takes several steps at once, all or none where the server can.

@@ -32,6 +32,7 @@ use crate::commands::{Context, split_path};
 use crate::config::{self, Ack, Config, Origin};
 use crate::failure::{Failure, Outcome, Result};
 
+mod allocator;
 mod owner_door;
 
 /// The tool that runs commands.
@@ -47,6 +48,7 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
     if args.link {
         return owner_door::print_link(context, args.open);
     }
+    allocator::give_back();
     let config = config::load(&args.flags)?;
     chat::keep_to_ourselves()?;
     for note in &config.notes {
