@@ -126,9 +126,16 @@ pub fn memory_of(pid: u32) -> io::Result<(u64, u64)> {
 }
 
 /// The same of a process and all that it began and that still runs, added up.
+///
+/// A process that was just begun may still have the memory of the one that began it, also when `spawn` has returned: the kernel lets go of
+/// the one before it gives the other its own. Such a process is an error until it is another program.
 pub fn memory_of_all(pid: u32) -> io::Result<(u64, u64)> {
-    let (mut now, mut highest) = memory_of(pid)?;
     let arguments = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let own = std::process::id();
+    if pid != own && arguments(pid) == arguments(own) {
+        return Err(io::Error::other("it is still to become another program"));
+    }
+    let (mut now, mut highest) = memory_of(pid)?;
     // What ends between two looks has no memory any more, and what is still to become another program has that of the one that began it.
     for child in children(pid).into_iter().filter(|child| arguments(*child) != arguments(pid)) {
         if let Ok((more, most)) = memory_of_all(child) {
