@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use crate::{Result, cargo, dependencies, run, web, workspace};
+use crate::{Result, arch, cargo, dependencies, run, web, workspace};
 
 /// Where the changes of `cargo xtask quick` are counted from, unless an argument names another commit.
 const BASE: &str = "HEAD";
@@ -20,6 +20,7 @@ pub(crate) fn all() -> Result {
 /// What most changes fail at, first.
 pub(crate) fn source() -> Result {
     cargo(&["fmt", "--all", "--check"])?;
+    arch::check(&[])?;
     clippy(&["--workspace", "--all-features", "--all-targets"])
 }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+mod arch;
 mod claude;
 mod dependencies;
 mod lint;
@@ -39,6 +40,8 @@ cargo xtask COMMAND
   ci          lint and test, with what waits beside what computes
   quick [COMMIT]
               formatting, clippy of the packages that differ from COMMIT (HEAD), unit and core tests: three minutes at most
+  arch [--lower]
+              cycles, public names, lines, wide comments and banned words of each crate, held against arch.toml
   bench       measure against the bare hardware, as ratios in one run
   bench peers measure against other programs' session stores (`bench peers --help`, bench/README.md)
   bench page  measure the page in a real browser, as ratios in one run
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("lint") => lint::all(),
         Some("ci") => ci(),
+        Some("arch") => arch::check(&arguments[1..]),
         Some("quick") => quick(arguments.get(1).map(String::as_str)),
         Some("bench") if arguments.get(1).is_some_and(|what| what == "peers") => bench_peers(&arguments[2..]),
         Some("bench") if arguments.get(1).is_some_and(|what| what == "page") => web::bench(&arguments[2..]),
