@@ -4,8 +4,6 @@
 //! state between requests and writes nothing down: whoever asks decides what becomes of the pieces, also of half an
 //! answer when the stream is cut or the person has heard enough.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use unforget_core::history::{History, Message, Role};
@@ -21,8 +19,7 @@ pub mod retry;
 mod sse;
 mod wire;
 
-/// A future that can be chosen at run time.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use futures_core::future::BoxFuture;
 
 /// Takes the pieces of an answer as they come.
 pub type Sink<'a> = &'a mut (dyn FnMut(Event) + Send);

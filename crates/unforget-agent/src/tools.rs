@@ -24,13 +24,12 @@ mod write;
 
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use unforget_core::json;
 use unforget_core::report::visible;
 use unforget_core::stamp::SharedSource;
-
-use crate::model::BoxFuture;
 
 pub use self::change::{Made, Prepared, Preparing};
 pub use self::commands::{Commands, OUTSIDE, is_allowed_by, is_outside};

@@ -18,9 +18,8 @@ use unforget_core::frontier::Frontier;
 use unforget_core::json;
 
 use crate::error::{Error, Result};
-use crate::remote::Remote;
+use crate::remote::{Remote, last_line};
 use crate::stream::Stream;
-use crate::sync::last_line;
 
 /// The side stream that leases are in.
 pub const LEASES: &str = "@lease";

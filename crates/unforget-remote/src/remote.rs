@@ -1,7 +1,6 @@
 //! What a remote can do: five things, on lines.
 
 use std::fmt::Debug;
-use std::pin::Pin;
 
 use bytes::Bytes;
 use unforget_core::frontier::Frontier;
@@ -9,8 +8,10 @@ use unforget_core::frontier::Frontier;
 use crate::error::{Error, Result};
 use crate::stream::{Prefix, Stream};
 
-/// A future that can be sent to another thread.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use futures_core::future::BoxFuture;
+
+/// How often the end of a small stream is looked for while others add to it.
+const LOOKS: usize = 8;
 
 /// A place that another machine can reach.
 ///
@@ -146,6 +147,33 @@ pub async fn each_page(
         at = Some(after);
         take(page).await?;
     }
+}
+
+/// The last line of a small stream, and its end; none if there is no such stream.
+pub(crate) async fn last_line(remote: &dyn Remote, stream: &Stream) -> Result<Option<(Bytes, Frontier)>> {
+    let mut from = match remote.frontier(stream).await {
+        Ok(end) => end.lines.saturating_sub(1),
+        Err(Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut found = None;
+    for _ in 0..LOOKS {
+        let page = match remote.read(stream, from).await {
+            Ok(page) => page,
+            Err(Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match page.lines.last() {
+            Some(line) => found = Some((line.clone(), page.after)),
+            None => return Ok(found),
+        }
+        from = page.after.lines;
+        // Nearly always the end; others may have added lines since it was asked for.
+        if let Some(found) = found.as_ref().filter(|_| page.lines.len() == 1) {
+            return Ok(Some(found.clone()));
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

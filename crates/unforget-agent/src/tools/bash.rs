@@ -18,6 +18,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
@@ -31,7 +32,6 @@ use super::capture::Capture;
 use super::commands::Commands;
 use super::workspace::Workspace;
 use super::{Output, Tool};
-use crate::model::BoxFuture;
 
 /// How long a command may run if the call does not say.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(120);

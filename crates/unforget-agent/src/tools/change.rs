@@ -10,6 +10,7 @@
 use std::io::Read as _;
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use unforget_core::files::{MAX_KEPT, Seen};
 use unforget_core::record::Draft;
@@ -17,7 +18,6 @@ use unforget_core::record::Draft;
 use super::place::{PathError, Place, Version};
 use super::workspace::Workspace;
 use super::{Output, finish};
-use crate::model::BoxFuture;
 
 /// What a tool that gets ready gives back: the change, or what is to be said instead of one.
 pub type Preparing<'a> = BoxFuture<'a, Result<Prepared, Output>>;

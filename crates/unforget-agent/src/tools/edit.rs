@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +16,6 @@ use super::change::{self, File, Prepared, Preparing};
 use super::place::PathError;
 use super::workspace::Workspace;
 use super::{Output, Tool};
-use crate::model::BoxFuture;
 
 /// The largest file that is edited, in bytes.
 const MAX_FILE: u64 = 32 * 1024 * 1024;

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::Value;
@@ -16,7 +17,6 @@ use super::arguments::Arguments;
 use super::place::{PathError, identity, kind};
 use super::workspace::Workspace;
 use super::{Output, Tool, look};
-use crate::model::BoxFuture;
 
 /// How many names are shown.
 const MAX_SHOWN: usize = 2000;

@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,6 @@ use super::arguments::Arguments;
 use super::place::PathError;
 use super::workspace::Workspace;
 use super::{Output, Tool, kind, look};
-use crate::model::BoxFuture;
 
 /// How much text one call gives at most, in bytes.
 const MAX_PAGE: usize = 256 * 1024;

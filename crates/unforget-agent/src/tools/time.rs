@@ -2,6 +2,7 @@
 //!
 //! The clock is injected, so that a turn can be replayed in a test; the time zone is the machine's, if it has one.
 
+use futures_core::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -10,7 +11,6 @@ use unforget_core::stamp::SharedSource;
 
 use super::arguments::Arguments;
 use super::{Output, Tool};
-use crate::model::BoxFuture;
 
 /// Tells the time.
 pub(super) struct CurrentTime {

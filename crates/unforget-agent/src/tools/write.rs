@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use futures_core::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +12,6 @@ use super::arguments::Arguments;
 use super::change::{self, File, Prepared, Preparing};
 use super::workspace::Workspace;
 use super::{Output, Tool};
-use crate::model::BoxFuture;
 
 /// Writes a file.
 #[derive(Debug)]

@@ -21,10 +21,10 @@ use unforget_core::frontier::Frontier;
 use unforget_core::json;
 
 use crate::error::{Error, Result, Witness};
-use crate::remote::{Page, Remote};
+use crate::remote::{Page, Remote, last_line};
 use crate::stream::Stream;
 use crate::sync::bookmark::digest;
-use crate::sync::{Bookmarks, Link, Local, is_session, last_line};
+use crate::sync::{Bookmarks, Link, Local, is_session};
 
 /// The side stream that heads are in.
 pub const HEADS: &str = "@head";

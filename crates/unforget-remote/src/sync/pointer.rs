@@ -14,7 +14,7 @@ use unforget_core::key::Key;
 use unforget_core::stamp::{self, SessionId};
 
 use crate::error::{Error, Result};
-use crate::remote::Remote;
+use crate::remote::{Remote, last_line};
 use crate::stream::{MAX_PART, Stream};
 
 /// What stands in place of a session in the names of the keys' streams.
@@ -78,33 +78,6 @@ fn pointer(line: &[u8]) -> Option<Pointer> {
     let members = json::members(std::str::from_utf8(line).ok()?)?;
     let text = |name| json::string(json::member(&members, name)?);
     Some(Pointer { session: SessionId::parse(&text("session")?)?, created_ms: stamp::parse_rfc3339(&text("ts")?)? })
-}
-
-/// The last line of a small stream, and its end; none if there is no such stream.
-pub(crate) async fn last_line(remote: &dyn Remote, stream: &Stream) -> Result<Option<(Bytes, Frontier)>> {
-    let mut from = match remote.frontier(stream).await {
-        Ok(end) => end.lines.saturating_sub(1),
-        Err(Error::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut found = None;
-    for _ in 0..ATTEMPTS {
-        let page = match remote.read(stream, from).await {
-            Ok(page) => page,
-            Err(Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        match page.lines.last() {
-            Some(line) => found = Some((line.clone(), page.after)),
-            None => return Ok(found),
-        }
-        from = page.after.lines;
-        // Nearly always the end; others may have added lines since it was asked for.
-        if let Some(found) = found.as_ref().filter(|_| page.lines.len() == 1) {
-            return Ok(Some(found.clone()));
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
