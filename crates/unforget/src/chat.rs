@@ -14,26 +14,22 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unforget_agent::guard::Agent;
 use unforget_agent::host::{Answer, Host, Notice};
-use unforget_agent::model::anthropic::{Anthropic, Credential, Options};
-use unforget_agent::model::offline::Offline;
 use unforget_agent::model::{BoxFuture, Model};
 use unforget_agent::settings::Settings;
-use unforget_agent::tools::sandbox::{self, Sandbox, Support};
-use unforget_agent::tools::{Call, Commands, OUTSIDE, Secrets, Toolbox, Workspace};
+use unforget_agent::tools::{Call, OUTSIDE, Toolbox};
 use unforget_agent::turn::{Ended, Input, run_turn};
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
-use unforget_core::medium::{Os, read_small};
 use unforget_core::session::Session;
 use unforget_core::store::OnMissing;
 use unforget_core::summary::{self, Row};
 use unforget_remote::sync::Native;
 
-use crate::cli;
 use crate::commands::Context;
 use crate::commands::remote::Place;
 use crate::config::{self, Ack, Config};
 use crate::failure::{Failure, Outcome, Result};
+use crate::{agent, cli, secrets};
 
 mod approval;
 mod arrival;
@@ -52,8 +48,6 @@ use caretaker::Caretaker;
 use courier::{Courier, Delivery, Parcel};
 use terminal::Allowed;
 
-/// The largest system prompt that is read from a file.
-const MAX_SYSTEM: u64 = 1024 * 1024;
 /// How long a turn may take to end after it was asked to, before the program does without.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a turn waits for its remote before the person is told that it is not there yet.
@@ -94,7 +88,7 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     let mut config = config::load(&args.flags)?;
     // A key that a flag names is the one that counts, and no tool sees it.
     config.remote_key = args.there.key_file.clone().or(config.remote_key);
-    keep_to_ourselves()?;
+    secrets::keep_to_ourselves()?;
     for note in &config.notes {
         context.tell(&format!("note: {note}"))?;
     }
@@ -127,7 +121,7 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
     let outcome = match prompt {
         Some(prompt) => oneshot::run(&mut chat, &prompt),
         None => {
-            if let Some(note) = sandbox_note(&chat.config) {
+            if let Some(note) = agent::sandbox_note(&chat.config) {
                 context.tell(&format!("note: {note}"))?;
             }
             chat.caretaker = Some(Caretaker::start(context.catalog.clone()));
@@ -147,14 +141,6 @@ pub(crate) fn run(context: &Context, args: &cli::Chat) -> Result<Outcome> {
         }
     }
     outcome
-}
-
-/// Keeps other processes, those of the tools among them, from reading the key out of this one's memory or environment.
-pub(crate) fn keep_to_ourselves() -> Result<()> {
-    #[cfg(target_os = "linux")]
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(std::io::Error::from)?;
-    Ok(())
 }
 
 /// The session that was asked for.
@@ -184,11 +170,11 @@ fn last_used(context: &Context, key: &Key) -> unforget_core::error::Result<Sessi
 impl<'a> Chat<'a> {
     fn new(context: &'a Context, config: Config, session: Session) -> Result<Self> {
         let workspace = std::path::absolute(&config.workspace)?;
-        let confined = confine(context, &config, &workspace)?;
-        let commands = commands(context, &config, &crate::secrets::list(&config, &[])?)?;
+        let confined = agent::confine(&context.home, &config, &workspace)?;
+        let commands = agent::commands(&context.home, &config, &secrets::list(&config, &[])?)?;
         let tools = unforget_agent::tools::standard(confined, commands, context.store.source().clone());
-        let settings = settings(&config)?;
-        let model = model(&config)?;
+        let settings = agent::settings(&config)?;
+        let model = agent::model(&config)?;
         let tools = Toolbox::new(tools);
         if let Some(unknown) =
             config.allow.iter().find(|name| *name != "all" && *name != OUTSIDE && tools.find(name).is_none())
@@ -297,34 +283,6 @@ impl<'a> Chat<'a> {
     }
 }
 
-/// How commands run: with a clean environment, and in a sandbox if the kernel has one.
-pub(crate) fn commands(context: &Context, config: &Config, secrets: &Secrets) -> Result<Commands> {
-    let commands = Commands::new(&config.command_environment);
-    if !config.sandbox || sandbox::support() == Support::None {
-        return Ok(commands);
-    }
-    // This program as it runs, also if its file was replaced meanwhile.
-    let launcher = vec!["/proc/self/exe".into(), "confined".into()];
-    let home = std::path::absolute(&context.home)?;
-    let hidden = secrets.paths().iter().cloned().chain([home]).collect();
-    let temporary = vec![std::env::temp_dir()];
-    Ok(commands.confined(Sandbox { launcher, hidden, temporary }))
-}
-
-/// What has to be known about the sandbox before something runs without it, if anything.
-pub(crate) fn sandbox_note(config: &Config) -> Option<&'static str> {
-    let support = sandbox::support();
-    (config.sandbox && support != Support::Full).then(|| support.told())
-}
-
-/// A folder for tools, with what is none of their business out of reach.
-pub(crate) fn confine(context: &Context, config: &Config, folder: &std::path::Path) -> Result<Workspace> {
-    let secrets = crate::secrets::list(config, &[])?;
-    Workspace::open(folder, &context.home)
-        .and_then(|workspace| workspace.hiding(secrets))
-        .map_err(|error| Failure::usage(format!("the workspace `{}`: {error}", folder.display())))
-}
-
 /// A host beside which the words leave for a remote as soon as they are on the disk.
 struct Hurried<'a> {
     host: &'a mut dyn Host,
@@ -412,45 +370,6 @@ fn beside<T>(runtime: &Runtime, abort: &CancellationToken, work: impl Future<Out
             }
         }
     })
-}
-
-/// The model of the configuration: the built-in one if there is no key.
-pub(crate) fn model(config: &Config) -> Result<Box<dyn Model>> {
-    let Some(key) = config.api_key.clone().filter(|_| config.model != "offline") else {
-        return Ok(Box::new(Offline::new(config.window.min(OFFLINE_WINDOW))));
-    };
-    // The ending only says how large the window is.
-    let name = config.model.trim_end_matches(config::LARGE);
-    let mut options = Options::new(Credential::Key(key), name, config.window);
-    options.base_url.clone_from(&config.base_url);
-    let model = Anthropic::new(options).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Box::new(model))
-}
-
-/// The window of the built-in model, unless a smaller one is set.
-const OFFLINE_WINDOW: u64 = 32_000;
-
-pub(crate) fn settings(config: &Config) -> Result<Settings> {
-    let mut settings = Settings {
-        max_tokens: config.max_tokens,
-        thinking: config.thinking,
-        compact_at: config.compact_at,
-        keep_tokens: config.keep_tokens,
-        max_steps: config.max_steps,
-        tool_output: config.tool_output,
-        ..Settings::default()
-    };
-    if let Some(system) = &config.system {
-        settings.system.clone_from(system);
-    }
-    if let Some(path) = &config.system_file {
-        let (folder, file) = crate::commands::split_path(path);
-        let medium = Os::new(folder);
-        let wrong = |why: String| Failure::usage(format!("the system prompt `{}`: {why}", path.display()));
-        let bytes = read_small(&medium, &file, MAX_SYSTEM).map_err(|error| wrong(error.to_string()))?;
-        settings.system = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
-    }
-    Ok(settings)
 }
 
 impl From<unforget_agent::Error> for Failure {

@@ -23,7 +23,6 @@ use unforget_core::stamp::SessionId;
 use unforget_core::store::{Entry, Listing, Store};
 use unforget_core::{Error, blob::Blobs};
 
-use crate::chat;
 use crate::cli::{Chat, Cli, Command};
 use crate::failure::{Failure, Outcome, Result};
 use crate::progress::Progress;
@@ -75,7 +74,7 @@ pub(crate) struct Context {
     told_newer: Mutex<BTreeSet<PathBuf>>,
 }
 
-pub(crate) fn run(cli: Cli) -> Result<Outcome> {
+pub(crate) fn run(cli: Cli, chat: impl Fn(&Context, &Chat) -> Result<Outcome>) -> Result<Outcome> {
     let command = match cli.command {
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
@@ -110,8 +109,8 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let context =
         Context { store: catalog.store().clone(), catalog, home, json: cli.json, told_newer: Mutex::default() };
     match command {
-        None => chat::run(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
-        Some(Command::Chat(args)) => chat::run(&context, &args),
+        None => chat(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
+        Some(Command::Chat(args)) => chat(&context, &args),
         Some(Command::Sessions(sessions)) => sessions::run(&context, &sessions),
         Some(Command::Search(search)) => search::run(&context, &search),
         Some(Command::Show(show)) => show::run(&context, &show),
@@ -307,7 +306,7 @@ impl Context {
     pub(crate) fn transcript(&self, name: &str) -> Result<Transcript> {
         let path = Path::new(name);
         if path.extension().is_some_and(|extension| extension == "jsonl") && path.is_file() {
-            let (folder, file) = split_path(path);
+            let (folder, file) = home::split_path(path);
             let medium: Arc<dyn Medium> = Arc::new(Os::new(folder));
             return Ok(Transcript { medium, path: file, blobs: self.store.blobs(), name: name.to_owned() });
         }
@@ -358,12 +357,6 @@ impl Context {
         }
         Ok(Outcome::MetDamage)
     }
-}
-
-/// A folder and the name of a file in it.
-pub(crate) fn split_path(path: &Path) -> (PathBuf, PathBuf) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (folder.to_path_buf(), PathBuf::from(path.file_name().unwrap_or_default()))
 }
 
 /// A note as JSON.

@@ -1,6 +1,6 @@
 //! Where the store is: `--home`, then `UNFORGET_HOME`, then the XDG data directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
@@ -40,4 +40,10 @@ pub(crate) fn catalog(directory: PathBuf, durability: Durability) -> Catalog {
     let (medium, source) = (Arc::new(Os::new(directory)), Arc::new(System));
     let index = Arc::new(Index::new(medium.clone(), source.clone()));
     Catalog::new(Store::new(medium, source, durability).indexed(index.clone()), Some(index))
+}
+
+/// A folder and the name of a file in it.
+pub(crate) fn split_path(path: &Path) -> (PathBuf, PathBuf) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    (folder.to_path_buf(), PathBuf::from(path.file_name().unwrap_or_default()))
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+mod agent;
 mod chat;
 mod cli;
 mod commands;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         // Without it a file that becomes too large ends the program, and nothing else changes.
         Ok(()) | Err(_) => {}
     }
-    match log::begin(&cli).and_then(|()| commands::run(cli)) {
+    match log::begin(&cli).and_then(|()| commands::run(cli, chat::run)) {
         Ok(outcome) => outcome.into(),
         Err(failure) => failure.report(),
     }

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 
 use unforget_agent::tools::Secrets;
 
-use crate::commands::token;
 use crate::config::Config;
 use crate::failure::Result;
 
 /// The key of a sealed remote, beside the settings.
 pub(crate) const REMOTE_KEY: &str = "remote.key";
 
+/// The tokens that were given out, beside the settings.
+pub(crate) const TOKENS: &str = "tokens.jsonl";
+
 /// The list, with files that flags named.
 pub(crate) fn list(config: &Config, named: &[Option<&Path>]) -> Result<Secrets> {
     let beside = |name: &str| config.file.with_file_name(name);
-    let own = [config.file.clone(), beside(token::FILE), beside(REMOTE_KEY)];
+    let own = [config.file.clone(), beside(TOKENS), beside(REMOTE_KEY)];
     let named = named.iter().flatten().map(|path| path.to_path_buf());
     // The history's folder as a whole: the editor writes a new file beside the old one.
     let history = crate::home::history_file().and_then(|file| Some(file.parent()?.to_path_buf()));
@@ -27,6 +29,14 @@ pub(crate) fn list(config: &Config, named: &[Option<&Path>]) -> Result<Secrets> 
         secrets = secrets.and(std::path::absolute(path)?);
     }
     Ok(secrets)
+}
+
+/// Keeps other processes, those of the tools among them, from reading the key out of this one's memory or environment.
+pub(crate) fn keep_to_ourselves() -> Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(std::io::Error::from)?;
+    Ok(())
 }
 
 #[cfg(test)]

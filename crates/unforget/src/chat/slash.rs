@@ -13,13 +13,13 @@ use unforget_core::listing::Ask;
 use unforget_core::record::{Body, Draft};
 
 use super::terminal::Terminal;
-use super::{Chat, Delivery, banner, bar, beside, model, repl};
+use super::{Chat, Delivery, banner, bar, beside, repl};
 use crate::commands::sessions::Shown;
 use crate::commands::wrap::wrap;
 use crate::commands::{conversation, gc, search, sessions, trash};
 use crate::editor::{self, Editor};
 use crate::failure::{Failure, Result};
-use crate::screen;
+use crate::{agent, screen};
 
 mod branch;
 mod checkpoint;
@@ -384,7 +384,7 @@ fn change_model(chat: &mut Chat<'_>, name: &str) -> Result<()> {
         }
         let before = chat.config.model.clone();
         chat.config.change_model(name);
-        match model(&chat.config) {
+        match agent::model(&chat.config) {
             Ok(model) => chat.model = model,
             Err(failure) => {
                 chat.config.change_model(&before);

@@ -17,8 +17,9 @@ use unforget_core::scan::{Scan, scan};
 use unforget_core::summary::{Fold, Row};
 
 use crate::cli::{Export, ExportFormat};
-use crate::commands::{Context, Transcript, split_path};
+use crate::commands::{Context, Transcript};
 use crate::failure::{Failure, Outcome, Result};
+use crate::home::split_path;
 use crate::screen;
 
 mod document;

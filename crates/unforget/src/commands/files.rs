@@ -16,7 +16,7 @@ use unforget_core::record::Body;
 use unforget_core::scan::Scanner;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::chat;
+use crate::agent;
 use crate::cli;
 use crate::commands::Context;
 use crate::config;
@@ -67,7 +67,7 @@ pub(crate) fn restore(context: &Context, args: &cli::RestoreFiles) -> Result<Out
     let entry = context.resolve(&args.name)?;
     let config = config::load(&Flags::default())?;
     let folder = args.workspace.as_deref().unwrap_or(&config.workspace);
-    let workspace = Arc::new(chat::confine(context, &config, folder)?);
+    let workspace = Arc::new(agent::confine(&context.home, &config, folder)?);
     let reader = context.store.read(&entry)?;
     let (files, at) = (Files::read(&reader)?, record(&reader, &args.at)?);
     let root = root(&files, &workspace, args.workspace.as_deref())?;

@@ -11,8 +11,9 @@ use unforget_core::listing::Ask;
 use unforget_core::medium::{Medium as _, Os};
 
 use crate::cli::Import;
-use crate::commands::{Context, split_path};
+use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
+use crate::home::split_path;
 use crate::progress::Progress;
 use crate::screen;
 

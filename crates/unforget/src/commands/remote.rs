@@ -19,9 +19,10 @@ use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
 use unforget_remote::{Address, Key, Observed, Remote, Sealing, Stream};
 
 use crate::cli::{self, RemoteCommand};
-use crate::commands::{Context, split_path};
+use crate::commands::Context;
 use crate::config::{self, Config, file, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
+use crate::home::split_path;
 
 pub(crate) mod carry;
 mod guarded;

@@ -25,12 +25,13 @@ use unforget_server::peers::{ClusterKey, KeyError};
 use unforget_server::posture::{Facts, Posture};
 use unforget_server::serve::{Config as Serving, Server};
 
-use crate::chat;
 use crate::cli;
+use crate::commands::Context;
 use crate::commands::remote::{Guarded, Place};
-use crate::commands::{Context, split_path};
 use crate::config::{self, Ack, Config, Origin};
 use crate::failure::{Failure, Outcome, Result};
+use crate::home::split_path;
+use crate::{agent, secrets};
 
 mod allocator;
 mod owner_door;
@@ -50,7 +51,7 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
     }
     allocator::give_back();
     let config = config::load(&args.flags)?;
-    chat::keep_to_ourselves()?;
+    secrets::keep_to_ourselves()?;
     for note in &config.notes {
         context.tell(&format!("note: {note}"))?;
     }
@@ -250,7 +251,7 @@ fn limits(given: &[String]) -> Result<Limits> {
 
 /// How people are recognised.
 fn ways(args: &cli::Serve, config: &Config, source: &SharedSource) -> Result<Ways> {
-    let path = args.tokens.clone().unwrap_or_else(|| config.file.with_file_name(super::token::FILE));
+    let path = args.tokens.clone().unwrap_or_else(|| config.file.with_file_name(secrets::TOKENS));
     // One that is a link is read where it leads to, as `token` changes it.
     let path = path.canonicalize().unwrap_or(path);
     let (folder, name) = split_path(&path);
@@ -358,12 +359,10 @@ fn native(
     };
     let has_commands = !is_shared || args.share_commands;
     let (home, clock) = (context.home.clone(), source.clone());
-    let secrets = crate::secrets::list(
-        config,
-        &[args.tokens.as_deref(), args.there.key_file.as_deref(), args.cluster_key.as_deref()],
-    )?;
-    let commands = chat::commands(context, config, &secrets)?;
-    if let Some(note) = chat::sandbox_note(config).filter(|_| has_commands) {
+    let hidden =
+        secrets::list(config, &[args.tokens.as_deref(), args.there.key_file.as_deref(), args.cluster_key.as_deref()])?;
+    let commands = agent::commands(&context.home, config, &hidden)?;
+    if let Some(note) = agent::sandbox_note(config).filter(|_| has_commands) {
         context.tell(&format!("note: {note}"))?;
     }
     let tools = move |realm: &unforget_server::realm::Realm, session: &unforget_core::stamp::SessionId| {
@@ -377,13 +376,13 @@ fn native(
             // Of the actor's own, which are there: those of somebody else are not beneath the folder anyway.
             None => Workspace::open(&folder, &realm.root().join("agents"))?,
         };
-        let tools = standard(confined.hiding(secrets.clone())?, commands.clone(), clock.clone());
+        let tools = standard(confined.hiding(hidden.clone())?, commands.clone(), clock.clone());
         Ok(Toolbox::new(tools.into_iter().filter(|tool| has_commands || tool.name() != COMMANDS).collect()))
     };
     Ok(Native {
         name: name.to_owned(),
-        model: Arc::from(chat::model(config)?),
-        settings: Arc::new(chat::settings(config)?),
+        model: Arc::from(agent::model(config)?),
+        settings: Arc::new(agent::settings(config)?),
         tools: Arc::new(tools),
     })
 }

@@ -9,7 +9,6 @@ use unforget_core::stamp::{SharedSource, System};
 use unforget_server::entries::Settings;
 use unforget_server::stdio::{self, Pipe};
 
-use crate::chat;
 use crate::cli::{self, Acknowledged};
 use crate::commands::Context;
 use crate::commands::remote::{Guarded, Place};
@@ -23,7 +22,7 @@ const READ_AT_ONCE: usize = 1 << 16;
 
 pub(crate) fn run(context: &Context, args: &cli::Store) -> Result<Outcome> {
     let config = config::load(&Flags::default())?;
-    chat::keep_to_ourselves()?;
+    crate::secrets::keep_to_ourselves()?;
     for note in &config.notes {
         context.tell(&format!("note: {note}"))?;
     }

@@ -15,13 +15,12 @@ use unforget_server::identity::tokens::Listed;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::{TokenAdd, TokenCommand, TokenRm};
-use crate::commands::split_path;
 use crate::config::file;
 use crate::failure::{Failure, Outcome, Result};
+use crate::home::split_path;
 use crate::screen;
+use crate::secrets::TOKENS;
 
-/// The file, beside the one with the settings.
-pub(crate) const FILE: &str = "tokens.jsonl";
 /// How wide an actor's name and a label are shown.
 const COLUMNS: usize = 32;
 
@@ -36,7 +35,7 @@ pub(crate) fn run(command: &TokenCommand, json: bool) -> Result<Outcome> {
 
 /// Where the file is; one that is a link, as in a folder of dotfiles, is changed where it leads to.
 pub(crate) fn place() -> Result<PathBuf> {
-    let path = file::place(|name| std::env::var(name).ok())?.with_file_name(FILE);
+    let path = file::place(|name| std::env::var(name).ok())?.with_file_name(TOKENS);
     Ok(path.canonicalize().unwrap_or(path))
 }
 

@@ -12,8 +12,8 @@ use toml_edit::{Document, DocumentMut, Item};
 use unforget_core::medium::{self, Medium as _, Os};
 
 use super::setting::{self, Setting, Value};
-use crate::commands::split_path;
 use crate::failure::{Failure, Result};
+use crate::home::split_path;
 
 /// The variable that names another file.
 pub(crate) const VARIABLE: &str = "UNFORGET_CONFIG";

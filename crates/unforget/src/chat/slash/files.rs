@@ -10,7 +10,8 @@ use unforget_agent::files::{self, Conflicts};
 use unforget_core::files::Files;
 
 use super::say;
-use crate::chat::{Chat, confine};
+use crate::agent::confine;
+use crate::chat::Chat;
 use crate::commands::files::preview::{self, Shown};
 use crate::commands::files::{Consent, confirmed, has_work, record, root, told};
 use crate::editor::Editor;
@@ -101,7 +102,7 @@ pub(crate) enum Went {
 
 /// Writes down what is in the files that the tools changed, where something else changed them since.
 pub(crate) fn keep_files(chat: &mut Chat<'_>) -> Result<()> {
-    let workspace = Arc::new(confine(chat.context, &chat.config, &chat.workspace)?);
+    let workspace = Arc::new(confine(&chat.context.home, &chat.config, &chat.workspace)?);
     let files = Files::read(&chat.session.reader()?)?;
     if files.last_root().is_none() {
         return say("No file was changed by the tools, so there is none to keep.");
@@ -119,7 +120,7 @@ pub(crate) fn keep_files(chat: &mut Chat<'_>) -> Result<()> {
 
 /// Shows what it takes to have the files of the workspace as they were at record `at`, asks, and does it.
 pub(crate) fn restore_files(chat: &mut Chat<'_>, editor: &mut Editor, at: u64, options: Options) -> Result<Went> {
-    let workspace = Arc::new(confine(chat.context, &chat.config, &chat.workspace)?);
+    let workspace = Arc::new(confine(&chat.context.home, &chat.config, &chat.workspace)?);
     let files = Files::read(&chat.session.reader()?)?;
     if files.last_root().is_none() {
         say("No file was changed by the tools, so there is none to restore.")?;
