@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
@@ -58,21 +58,26 @@ pub(crate) async fn prove(State(app): State<Arc<App>>, uri: Uri) -> Result<Strin
 }
 
 /// The passage of a request that another server forwarded, and the actor that it names; none if its sender claims nothing of the kind.
-pub(crate) fn passage(app: &App, request: &Request) -> Result<Option<(Arc<Passage>, ActorId)>> {
+/// The runtime's name of the connection becomes the header again that the client sent.
+pub(crate) fn passage(app: &App, request: &mut Request) -> Result<Option<(Arc<Passage>, ActorId)>> {
     let Some(token) = request.headers().get(&PASSAGE) else { return Ok(None) };
+    let refused = || {
+        tracing::warn!("a request with a forged or spent proof of another server was refused");
+        Problem::new(Code::Unauthenticated, "no server of this cluster forwarded this request")
+    };
     let target = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    let passage = app
+    let admitted = app
         .peers()
         .zip(token.to_str().ok())
         .and_then(|(peers, token)| peers.admit(token, request.method().as_str(), target));
-    let known = passage.and_then(|passage| ActorId::from_text(&passage.actor).map(|actor| (Arc::new(passage), actor)));
-    match known {
-        Some(known) => Ok(Some(known)),
-        None => {
-            tracing::warn!("a request with a forged or spent proof of another server was refused");
-            Err(Problem::new(Code::Unauthenticated, "no server of this cluster forwarded this request"))
-        }
+    let passage = admitted.ok_or_else(refused)?;
+    let actor = ActorId::from_text(&passage.actor).ok_or_else(refused)?;
+    request.headers_mut().remove(RUNTIME_SESSION);
+    if let Some(name) = &passage.runtime_session {
+        let value = HeaderValue::from_str(name).map_err(|_| refused())?;
+        request.headers_mut().insert(RUNTIME_SESSION, value);
     }
+    Ok(Some((Arc::new(passage), actor)))
 }
 
 /// Makes a request at the server that has its session, if another one has it.

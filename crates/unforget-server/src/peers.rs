@@ -2,12 +2,12 @@
 //!
 //! Two servers know each other by one secret, the [`ClusterKey`]. A lease names the address of its holder, and anybody who can
 //! write to the remote can write a lease. So a holder signs its address, and this server contacts signed addresses only. A signed
-//! address may belong to another program by now. So the server there has to prove that it has the key ([`Peers::answer`]) before it
+//! address may belong to another program by now. So the server there has to prove that it has the key (`Peers::answer`) before it
 //! gets a request. The proof names the address, so another server cannot relay it.
 //!
-//! A client's token never leaves the server that received it. A forwarded request carries a [`Passage`] instead: it names the actor,
+//! A client's token never leaves the server that received it. A forwarded request carries a `Passage` instead: it names the actor,
 //! the session, both servers, and the method, target and body of one request. It contains a challenge that the answering server made, so
-//! it works there, once, for [`LIFE_MS`]. The clocks of the two servers are not compared.
+//! it works there, once, for thirty seconds. The clocks of the two servers are not compared.
 //!
 //! This module knows nothing of sessions and sockets. `forward` and `socket::tunnel` send requests, `serve` receives them.
 

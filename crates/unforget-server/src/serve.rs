@@ -441,8 +441,8 @@ async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<
     if is_public(route) {
         return Ok(());
     }
-    let headers: &HeaderMap = request.headers();
     let passage = forward::passage(app, request)?;
+    let headers: &HeaderMap = request.headers();
     let by_socket = Peer::is_owner(request.extensions());
     let actor = match (&passage, by_socket) {
         (Some((_, actor)), _) => Some(actor.clone()),
@@ -453,15 +453,13 @@ async fn identify(app: &Arc<App>, route: &str, request: &mut Request) -> Result<
         return Err(Problem::new(Code::Unauthenticated, "say who you are: `Authorization: Bearer TOKEN`"));
     }
     let passage = passage.map(|(passage, _)| passage);
-    let named = match &passage {
-        Some(passage) => passage.runtime_session.as_deref().map(Some),
-        None => headers.get(RUNTIME_SESSION).map(|value| value.to_str().ok()),
+    let runtime_session = match headers.get(RUNTIME_SESSION) {
+        None => None,
+        Some(value) => {
+            let id = value.to_str().ok().and_then(RuntimeSessionId::parse);
+            Some(id.ok_or_else(|| Problem::invalid("the runtime's session id is none"))?)
+        }
     };
-    let runtime_session = named.map(|text| {
-        let id = text.and_then(RuntimeSessionId::parse);
-        id.ok_or_else(|| Problem::invalid("the runtime's session id is none"))
-    });
-    let runtime_session = runtime_session.transpose()?;
     let kept = Arc::new(headers.clone());
     if let Some(actor) = &actor {
         let realm = app.hub.realm(actor);

@@ -1,7 +1,7 @@
 //! The product's source files: which there are, and what of them is shipped.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::Result;
 
@@ -47,7 +47,7 @@ fn read(root: &Path, folder: &Path, path: &Path) -> Result<Source> {
     Ok(Source { path: shown, modules, text: without_tests(&text) })
 }
 
-fn modules_of(within: &PathBuf) -> Vec<String> {
+fn modules_of(within: &Path) -> Vec<String> {
     let parts: Vec<String> = within.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["lib" | "main"] => Vec::new(),
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_file_is_the_module_that_its_path_says() {
-        assert_eq!(modules_of(&PathBuf::from("lib")), Vec::<String>::new());
-        assert_eq!(modules_of(&PathBuf::from("history/path")), ["history", "path"]);
+        assert_eq!(modules_of(Path::new("lib")), Vec::<String>::new());
+        assert_eq!(modules_of(Path::new("history/path")), ["history", "path"]);
     }
 }

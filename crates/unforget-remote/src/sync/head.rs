@@ -9,7 +9,7 @@
 //! A stream that is shorter than a witness says, or has other lines up to there, is [`Rewound`](Error::Rewound). It is never gone on from in
 //! silence: a person decides.
 //!
-//! Writers leave a head each [`EVERY`] lines and when they end, so a turn still costs about one request. A head is written behind
+//! Writers leave a head each `EVERY` lines and when they end, so a turn still costs about one request. A head is written behind
 //! the lines that it counts, and never counts fewer than the one before; of two writers who leave one at once, the longer stays. So a reader
 //! who asks for the head first never sees one that is ahead of an honest stream.
 //!

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use unforget_core::frontier::Frontier;
-use unforget_remote::lease::{self, Acquired};
 use unforget_remote::memory::Memory;
 use unforget_remote::{BoxFuture, Listing, Page, Prefix, Remote, Result, Stream};
 use unforget_server::Limits;
 
-use crate::scene::{Scene, Setting};
+use crate::scene::{PATIENCE, Scene, Setting};
 
 /// A remote that a test keeps waiting with lines of sessions.
 #[derive(Debug, Clone)]
@@ -79,17 +81,9 @@ impl Remote for Gate {
 
 /// Says something in a new session, and tells which.
 fn begin(scene: &Scene) -> String {
-    let mut client = scene.connect();
+    let mut client = if scene.is_own() { scene.connect() } else { scene.connect_as("ada") };
     client.say(&json!({ "type": "prompt", "prompt": "first" }));
     client.until("done")[0]["session_id"].as_str().unwrap().to_owned()
-}
-
-/// Waits until nobody serves a session.
-fn let_go(scene: &Scene, remote: &dyn Remote, id: &str) {
-    scene.wait("the lease is given back", || {
-        let claim = scene.runtime.block_on(lease::look(remote, &stream(id))).unwrap();
-        claim.is_some_and(|claim| claim.until_ms == 0)
-    });
 }
 
 #[test]
@@ -132,40 +126,75 @@ fn the_key_of_a_deleted_session_leads_to_a_new_one_on_every_server() {
     assert_eq!(say(&first, "four"), new);
 }
 
-/// A server that another one believes to serve a session, with what is said to it.
+/// A server of the cluster that serves a session, of which a test has the connections in its hands.
+///
+/// Its proofs are those of a real server that advertises this address and holds the session.
 struct Peer {
     scene: Scene,
+    /// The real one.
+    other: Scene,
     id: String,
     listener: TcpListener,
 }
 
 impl Peer {
-    fn new(limits: Limits) -> Self {
+    fn new(setting: Setting) -> Self {
         let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
-        let scene = Scene::with(Setting { remote: Some(remote.clone()), limits, ..Setting::default() });
-        let id = begin(&scene);
-        let_go(&scene, remote.as_ref(), &id);
-        let listener = scene.runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
-        let holder = format!("http://{}#elsewhere#1", listener.local_addr().unwrap());
-        let (now_ms, long) = (jiff::Timestamp::now().as_millisecond(), Duration::from_secs(600));
-        let taking = async { lease::acquire(remote.as_ref(), &stream(&id), &holder, now_ms, long).await };
-        let taken = scene.runtime.block_on(taking).unwrap();
-        assert!(matches!(taken, Acquired::Held(_)), "{taken:?}");
-        Self { scene, id, listener }
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let advertised = Some(format!("http://{}", listener.local_addr().unwrap()));
+        let setting = Setting { remote: Some(remote), ..setting };
+        let limits = Limits { linger: 10 * PATIENCE, ..setting.limits };
+        let other = Scene::with(Setting { advertised, limits, ..setting.clone() });
+        let scene = Scene::with(setting);
+        let id = begin(&other);
+        let listener = scene.runtime.block_on(async { TcpListener::from_std(listener).unwrap() });
+        Self { scene, other, id, listener }
+    }
+
+    /// The next connection with a request, behind the proofs that are asked for first.
+    async fn request(&self) -> TcpStream {
+        loop {
+            let accepting = tokio::time::timeout(PATIENCE, self.listener.accept());
+            let (mut stream, _) = accepting.await.expect("the other server is never asked").unwrap();
+            let mut begin = [0; 9];
+            while stream.peek(&mut begin).await.unwrap() < begin.len() {
+                tokio::task::yield_now().await;
+            }
+            if &begin != b"GET /peer" {
+                return stream;
+            }
+            let head = head_of(&mut stream).await;
+            let (target, host) = (head.split(' ').nth(1).unwrap(), self.other.address);
+            let mut real = TcpStream::connect(host).await.unwrap();
+            let asked = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            real.write_all(asked.as_bytes()).await.unwrap();
+            let mut proof = Vec::new();
+            real.read_to_end(&mut proof).await.unwrap();
+            stream.write_all(&proof).await.unwrap();
+        }
     }
 
     async fn accept(&self) -> tokio_tungstenite::WebSocketStream<TcpStream> {
-        let (stream, _) = self.listener.accept().await.unwrap();
+        let stream = self.request().await;
         let usual = Limits::default();
         let config = WebSocketConfig::default().max_frame_size(Some(usual.frame)).max_message_size(Some(usual.message));
         tokio_tungstenite::accept_async_with_config(stream, Some(config)).await.unwrap()
     }
 }
 
+async fn head_of(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
+
 #[test]
 fn a_tunnel_passes_long_messages_on_and_the_end_as_it_was_said() {
     let limits = Limits { frame: 8 << 20, ..Setting::default().limits };
-    let peer = Peer::new(limits);
+    let peer = Peer::new(Setting { limits, ..Setting::default() });
     let mut client = peer.scene.connect();
     client.say(&json!({ "type": "attach", "session_id": peer.id }));
     let mut there = peer.scene.runtime.block_on(async {
@@ -194,7 +223,7 @@ fn a_tunnel_passes_long_messages_on_and_the_end_as_it_was_said() {
 fn a_tunnel_to_a_server_that_does_not_read_ends() {
     let limits =
         Limits { frame: 64 << 20, message: 64 << 20, send: Duration::from_secs(1), ..Setting::default().limits };
-    let peer = Peer::new(limits);
+    let peer = Peer::new(Setting { limits, ..Setting::default() });
     let mut client = peer.scene.connect();
     client.say(&json!({ "type": "attach", "session_id": peer.id }));
     let _there = peer.scene.runtime.block_on(peer.accept());
@@ -203,55 +232,46 @@ fn a_tunnel_to_a_server_that_does_not_read_ends() {
 }
 
 #[test]
-fn a_cookie_of_the_page_is_shown_to_another_server_as_a_token() {
-    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
-    let scene = Scene::with(Setting { remote: Some(remote.clone()), ..Setting::of(&["ada"]) });
-    let created = scene.ask_as("ada", "POST", "/v1/sessions", Some("{}"));
-    let id = created.json()["id"].as_str().unwrap().to_owned();
-    // It has to be there for others before another one can serve it.
-    let mut client = scene.connect_as("ada");
-    client.say(&json!({ "type": "prompt", "prompt": "first", "session_id": id }));
-    client.until("done");
-    drop(client);
-    let stream = Stream::new("actor/ada", "main", &id).unwrap();
-    scene.wait("the lease is given back", || {
-        let claim = scene.runtime.block_on(lease::look(remote.as_ref(), &stream)).unwrap();
-        claim.is_some_and(|claim| claim.until_ms == 0)
-    });
-    let listener = scene.runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
-    let holder = format!("http://{}#elsewhere#1", listener.local_addr().unwrap());
-    let (now_ms, long) = (jiff::Timestamp::now().as_millisecond(), Duration::from_secs(600));
-    let taking = async { lease::acquire(remote.as_ref(), &stream, &holder, now_ms, long).await };
-    assert!(matches!(scene.runtime.block_on(taking).unwrap(), Acquired::Held(_)));
-
-    let (origin, bearer) = (format!("http://{}", scene.address), format!("Bearer {}", scene.token("ada")));
-    let cookie = format!("unforget_token={}", scene.token("ada"));
+fn s2_neither_a_token_nor_a_cookie_of_the_page_is_shown_to_another_server() {
+    let peer = Peer::new(Setting::of(&["ada"]));
+    let (scene, id) = (&peer.scene, &peer.id);
+    let origin = format!("http://{}", scene.address);
+    let (cookie, bearer) = (format!("unforget_token={}", scene.token("ada")), format!("Bearer {}", scene.token("ada")));
     let page = [("cookie", cookie.as_str()), ("origin", origin.as_str()), ("x-unforget-page", "1")];
-    let mut client = scene.dial("/ws", &page[..2]).unwrap();
-    client.say(&json!({ "type": "attach", "session_id": id }));
-    let heads = scene.runtime.spawn(async move {
-        let mut heads = Vec::new();
-        for _ in 0..2 {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(tokio::io::AsyncReadExt::read_u8(&mut stream).await.unwrap());
-            }
-            let refusal = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
-            tokio::io::AsyncWriteExt::write_all(&mut stream, refusal).await.unwrap();
-            heads.push(String::from_utf8(head).unwrap());
+    let program = [("authorization", bearer.as_str())];
+    // The other server answers nothing that is of use here; what it is shown counts.
+    let heard = std::thread::scope(|scope| {
+        let listening = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let hear = async {
+                let mut heads = Vec::new();
+                while heads.len() < 4 {
+                    let mut stream = peer.request().await;
+                    heads.push(head_of(&mut stream).await);
+                    let refusal = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
+                    stream.write_all(refusal).await.unwrap();
+                }
+                heads
+            };
+            runtime.block_on(hear)
+        });
+        for headers in [&page[..], &program[..]] {
+            let mut client = scene.dial("/ws", headers).unwrap();
+            client.say(&json!({ "type": "attach", "session_id": id }));
+            client.until("error");
+            let path = format!("/v1/sessions/{id}/checkpoint");
+            assert_eq!(scene.send("POST", &path, Some(r#"{"name":"here"}"#), headers).status, 204);
         }
-        heads
+        listening.join().unwrap()
     });
-    client.until("error");
-    let path = format!("/v1/sessions/{id}/checkpoint");
-    assert_eq!(scene.send("POST", &path, Some(r#"{"name":"here"}"#), &page).status, 204);
-    for head in scene.runtime.block_on(heads).unwrap() {
+    for head in heard {
         let lower = head.to_ascii_lowercase();
-        let shown = head
-            .lines()
-            .find_map(|line| line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("authorization")));
-        assert_eq!(shown.map(|(_, value)| value), Some(bearer.as_str()), "{head}");
-        assert!(!lower.contains("cookie") && !lower.contains("x-unforget-page"), "{head}");
+        for hidden in ["cookie", "x-unforget-page", "authorization", scene.token("ada")] {
+            assert!(!lower.contains(&hidden.to_ascii_lowercase()), "{hidden} in {head}");
+        }
+        let passage = head.lines().find_map(|line| line.strip_prefix("x-unforget-passage: ")).unwrap();
+        let payload = URL_SAFE_NO_PAD.decode(passage.split('.').next().unwrap()).unwrap();
+        let said: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+        assert_eq!((&said["actor"], &said["session"]), (&json!("actor/ada"), &json!(id)), "{said}");
     }
 }

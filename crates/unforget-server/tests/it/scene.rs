@@ -41,7 +41,7 @@ use crate::puppet::Puppet;
 use crate::schema;
 
 /// Longer than anything should take, and only waited for if something hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The owner of all scenes.
 const OWNER: &str = "uft_the-owner-of-all-scenes-xxxxxxxxxxxxxxxxxxx";
@@ -175,7 +175,7 @@ impl Scene {
     }
 
     /// Whether the server is for its owner alone.
-    fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.setting.actors.is_empty() && !self.setting.trust_runtime_headers
     }
 
