@@ -36,7 +36,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test        run every test of the project, after setting up what they need
-  lint        formatting, clippy (all features, default, none, each alone), documentation, dependencies, the page
+  lint        formatting, architecture, clippy (all features, default), none and each feature alone, documentation, dependencies, the page
   ci          lint and test, with what waits beside what computes
   quick [COMMIT]
               formatting, clippy of the packages that differ from COMMIT (HEAD), unit and core tests: three minutes at most

@@ -22,7 +22,7 @@ const FIGURES: &str = "target/attacks";
 /// How many test programs run at once.
 const LANES: usize = 3;
 /// How many tests of a program run at once, for each processor.
-const THREADS: usize = 3;
+const THREADS: usize = 2;
 /// The programs that take longest, by package and target, in the order in which they start.
 const LONGEST: [(&str, &str); 5] = [
     ("unforget", "it"),
