@@ -13,6 +13,7 @@ use unforget_core::history::{Limits, Path};
 use unforget_core::json;
 use unforget_core::record::{Body, Draft};
 use unforget_core::session::Session;
+use unforget_core::speech::{self, Utterance};
 
 use crate::error::Result;
 use crate::gauge::{self, Gauge};
@@ -20,13 +21,8 @@ use crate::gauge::{self, Gauge};
 mod cut;
 pub mod digest;
 pub mod summarise;
-mod text;
 
 pub use cut::Keep;
-pub use text::{Said, said};
-
-/// Most bytes of all pinned texts together.
-pub const MAX_PINNED: usize = 32 * 1024;
 
 /// What a compaction would replace, and what it would keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +32,7 @@ pub struct Plan {
     /// The summary of an earlier compaction, which the new one takes over.
     pub earlier: Option<String>,
     /// What is replaced, oldest first.
-    pub replaced: Vec<Said>,
+    pub replaced: Vec<Utterance>,
     /// Number of messages before and after.
     pub messages: (u64, u64),
     /// Estimated tokens of everything before.
@@ -109,22 +105,22 @@ pub fn plan_path(path: &Path<'_, '_>, model: &str, keep: Keep) -> Option<Plan> {
         Body::Compaction { summary, .. } => Some(summary.clone().into_owned()),
         _ => None,
     });
-    let has_words = |record: &&&unforget_core::record::Record<'_>| text::words_of_user(record).is_some();
+    let has_words = |record: &&&unforget_core::record::Record<'_>| speech::words_of_user(record).is_some();
     let latest_request = match new.iter().any(|record| has_words(&record)) {
         true => None,
         // In a long turn the words themselves may already be part of the earlier summary.
-        false => old.iter().rev().find_map(|record| text::words_of_user(record).or_else(|| carried_request(record))),
+        false => old.iter().rev().find_map(|record| speech::words_of_user(record).or_else(|| carried_request(record))),
     };
     Some(Plan {
         first_kept: cut.n,
         earlier,
-        replaced: old.iter().filter_map(|record| text::said(record)).collect(),
+        replaced: old.iter().filter_map(|record| speech::utterance(record)).collect(),
         // The summary is the user's part of a message: words of the user behind it are of the same one.
         messages: (gauge.messages, cut.kept_messages + u64::from(!matches!(new[0].body, Body::User { .. }))),
         before: gauge.tokens,
         kept: gauge.scaled(costs(new)) + gauge.context,
         latest_request,
-        pinned: pinned(path),
+        pinned: speech::pins(path),
     })
 }
 
@@ -133,24 +129,6 @@ fn carried_request(record: &unforget_core::record::Record<'_>) -> Option<String>
     let Body::Compaction { .. } = record.body else { return None };
     let members = json::members(record.raw)?;
     json::member(&members, "request").and_then(json::string).map(std::borrow::Cow::into_owned)
-}
-
-/// What is pinned at the end of a path.
-pub fn pinned(path: &Path<'_, '_>) -> Vec<(u64, String)> {
-    let mut pins: Vec<(u64, String)> = Vec::new();
-    for record in &path.records {
-        match &record.body {
-            Body::Compaction { pinned: Some(raw), .. } => {
-                pins.extend(unforget_core::history::pins(raw).into_iter().map(|(n, text)| (n, text.into_owned())));
-            }
-            Body::Pin { to, text } => {
-                pins.retain(|(n, _)| n != to);
-                pins.extend(text.as_ref().map(|text| (*to, text.clone().into_owned())));
-            }
-            _ => {}
-        }
-    }
-    pins
 }
 
 impl Plan {
@@ -178,7 +156,7 @@ impl Plan {
             }
         };
         if let Some(request) = &self.latest_request {
-            draft = draft.text("request", &digest::bounded(request, digest::MAX_REQUEST));
+            draft = draft.text("request", &speech::bounded(request, digest::MAX_REQUEST));
         }
         if !self.pinned.is_empty() {
             let pin = |(n, text): &(u64, String)| format!("{{\"n\":{n},\"text\":{}}}", json::quote(text));
@@ -191,9 +169,9 @@ impl Plan {
 
     /// The summary with the latest request and the names that it forgot.
     fn with_what_must_stay(&self, summary: &str) -> String {
-        let mut out = digest::bounded(summary.trim(), digest::MAX_SUMMARY);
+        let mut out = speech::bounded(summary.trim(), digest::MAX_SUMMARY);
         if let Some(request) = &self.latest_request {
-            let request = digest::bounded(request, digest::MAX_REQUEST);
+            let request = speech::bounded(request, digest::MAX_REQUEST);
             if !out.contains(request.as_str()) {
                 out.push_str("\n\nThe user's latest request, word for word, which is being worked on:\n");
                 out.push_str(&request);

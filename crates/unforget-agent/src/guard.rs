@@ -7,8 +7,6 @@
 //!
 //! A summariser that fails is not asked again at once: after two failures the rules take over for some turns.
 
-use std::collections::HashSet;
-
 use tokio_util::sync::CancellationToken;
 use unforget_core::history::{self, History, Limits, Path};
 use unforget_core::record::{Body, Draft};
@@ -278,28 +276,6 @@ impl Agent<'_> {
             }
         }
         Ok(made)
-    }
-
-    /// Takes the newest compaction or trim out of effect; tells which record that was.
-    pub fn undo(&self, session: &mut Session) -> Result<Option<u64>> {
-        let newest = session.view(&self.limits(), |path, _| {
-            let undone: HashSet<u64> = path
-                .records
-                .iter()
-                .filter_map(|record| match record.body {
-                    Body::Undo { of } => Some(of),
-                    _ => None,
-                })
-                .collect();
-            let effective = path.records.iter().filter(|record| {
-                matches!(record.body, Body::Compaction { .. } | Body::Trim { .. }) && !undone.contains(&record.n)
-            });
-            effective.map(|record| record.n).max()
-        })?;
-        if let Some(n) = newest {
-            session.append(&[Draft::undo(n)])?;
-        }
-        Ok(newest)
     }
 }
 

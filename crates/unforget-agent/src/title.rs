@@ -1,12 +1,12 @@
 //! A title by the model, for those who want one. The local title is always there; a person's is never replaced.
 
 use tokio_util::sync::CancellationToken;
-use unforget_core::record::Draft;
+use unforget_core::edit::{SessionTitle, suggest_title};
 use unforget_core::session::Session;
+use unforget_core::speech::{self, Utterance, bounded};
 
-use crate::compact::digest::bounded;
+use crate::compact::Refused;
 use crate::compact::summarise::ask;
-use crate::compact::{Refused, Said};
 use crate::error::Result;
 use crate::guard::Agent;
 
@@ -24,13 +24,13 @@ const TOKENS: u32 = 64;
 
 /// Asks the model for a title and writes it down as the model's. Tells the title.
 pub async fn improve(session: &mut Session, agent: &Agent<'_>, abort: &CancellationToken) -> Result<Option<String>> {
-    let said: Vec<Said> = session.view(&agent.limits(), |path, _| {
-        path.records.iter().filter_map(|record| crate::compact::said(record)).take(READ_RECORDS).collect()
+    let said: Vec<Utterance> = session.view(&agent.limits(), |path, _| {
+        path.records.iter().filter_map(|record| speech::utterance(record)).take(READ_RECORDS).collect()
     })?;
     if said.is_empty() {
         return Ok(None);
     }
-    let text = said.iter().map(Said::line).collect::<Vec<_>>().join("\n\n");
+    let text = said.iter().map(Utterance::line).collect::<Vec<_>>().join("\n\n");
     let prompt = format!("<conversation>\n{}\n</conversation>", bounded(&text, READ));
     let title = match ask(&prompt, SYSTEM, TOKENS, agent.model, agent.settings, abort).await {
         Ok(title) => title,
@@ -41,9 +41,7 @@ pub async fn improve(session: &mut Session, agent: &Agent<'_>, abort: &Cancellat
     };
     let title: String = title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST).collect();
     let title = title.trim_matches(|c: char| "\"'`“”«»#*.".contains(c) || c.is_whitespace());
-    if title.is_empty() {
-        return Ok(None);
-    }
-    session.append(&[Draft::title(title).text("by", "model")])?;
-    Ok(Some(title.to_owned()))
+    let Ok(title) = title.parse::<SessionTitle>() else { return Ok(None) };
+    suggest_title(session, &title)?;
+    Ok(Some(title.into()))
 }

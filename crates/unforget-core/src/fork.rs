@@ -222,6 +222,8 @@ fn led(draft: &Draft, own: u64, new: impl Fn(u64) -> Option<u64>) -> Draft {
                 format!("[{}]", new.join(","))
             }
             ("undo", "of") => json::number(value).and_then(&new).unwrap_or(0).to_string(),
+            ("head", "to") => json::number(value).and_then(&new).map_or("null".to_owned(), |n| n.to_string()),
+            ("head", "files" | "undoes") => json::number(value).and_then(&new)?.to_string(),
             ("pin" | "label", "to") => json::number(value).and_then(&new).unwrap_or(own).to_string(),
             _ => value.clone(),
         };

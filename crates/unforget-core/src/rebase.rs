@@ -61,14 +61,7 @@ pub fn rebase(transcript: &[u8], common: u64, onto: End, now_ms: i64) -> Result<
             continue;
         }
         let new = |n: u64| if n < shared { Some(n) } else { numbers.get(&n).copied() };
-        let mut again = Again::of(&record, now_ms);
-        if let Body::Head { to: Some(to) } = record.body {
-            let members = again.draft.members().iter().map(|(name, value)| match name.as_str() {
-                "to" => (name.clone(), new(to).map_or_else(|| "null".to_owned(), |n| n.to_string())),
-                _ => (name.clone(), value.clone()),
-            });
-            again.draft = again.draft.with_members(members.collect());
-        }
+        let again = Again::of(&record, now_ms);
         let n = end.next;
         rebased.bytes.extend_from_slice(again.encode(&mut end, new, now_ms)?.as_bytes());
         numbers.insert(record.n, n);

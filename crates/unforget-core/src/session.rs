@@ -26,7 +26,8 @@ use crate::record::{Body, Draft, Envelope};
 use crate::report::Report;
 use crate::restore::{self, Restored};
 use crate::stamp::{SessionId, SharedSource};
-use crate::summary::claude_key;
+use crate::summary::{Fold, claude_key};
+use crate::tree::Tree;
 
 /// A session opened for writing.
 pub struct Session {
@@ -148,6 +149,21 @@ impl Session {
     /// The record that the conversation goes on from.
     pub fn head(&self) -> Option<u64> {
         self.end.head
+    }
+
+    /// Where the transcript ends.
+    pub(crate) fn end(&self) -> End {
+        self.end
+    }
+
+    /// The row and the branches, folded from the transcript.
+    pub(crate) fn fold(&self) -> Result<Fold> {
+        Fold::read(&self.reader()?)
+    }
+
+    /// The branches.
+    pub fn tree(&self) -> Result<Tree> {
+        Ok(self.fold()?.tree().clone())
     }
 
     /// What had to be done to the tail when the session was opened.

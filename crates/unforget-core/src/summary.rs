@@ -16,6 +16,7 @@ use crate::record::{Body, Record};
 use crate::report::Report;
 use crate::scan::Scanner;
 use crate::title;
+use crate::tree::Tree;
 use crate::usage;
 
 /// How much of a label, or of a title that someone gave, a row holds.
@@ -39,7 +40,7 @@ pub struct Row {
     /// When its last record was written, whatever it says.
     #[serde(default)]
     pub written_ms: Option<i64>,
-    /// How often the user spoke.
+    /// How often the user spoke on the way to the head.
     pub turns: u64,
     /// How many records it has.
     pub records: u64,
@@ -113,6 +114,7 @@ impl State {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Fold {
     row: Row,
+    tree: Tree,
     titled_by: TitledBy,
     /// What stands for a title if the user never says anything: what came instead of words.
     attachment: Option<String>,
@@ -131,8 +133,29 @@ enum TitledBy {
 }
 
 impl Fold {
+    /// The fold of a whole transcript.
+    pub fn read(reader: &LogReader) -> Result<Self> {
+        let (mut scanner, mut fold) = (Scanner::default(), Self::default());
+        let mut forward = reader.forward(0);
+        while let Some(line) = forward.next()? {
+            scanner.feed(&line, |record| fold.feed(&record));
+        }
+        Ok(fold)
+    }
+
+    /// The row so far, without what only its file says.
+    pub(crate) fn row(&self) -> &Row {
+        &self.row
+    }
+
+    /// The title that a person gave, if it is in force.
+    pub(crate) fn given_title(&self) -> Option<&str> {
+        self.row.title.as_deref().filter(|_| self.titled_by == TitledBy::Person)
+    }
+
     /// Takes the next record.
     pub fn feed(&mut self, record: &Record<'_>) {
+        self.tree.feed(record);
         let row = &mut self.row;
         row.records += 1;
         if let Some(ms) = record.time_ms() {
@@ -141,11 +164,6 @@ impl Fold {
             if is_use(&record.body) || row.updated_ms.is_none() {
                 row.updated_ms = Some(ms);
             }
-        }
-        match record.body {
-            Body::Head { to } => row.head = to,
-            _ if record.is_step() => row.head = Some(record.n),
-            _ => {}
         }
         if let Some(tokens) = usage::of_call(record).filter(|_| record.n >= self.first_own) {
             row.tokens = row.tokens.saturating_add(tokens.total());
@@ -164,9 +182,10 @@ impl Fold {
                 self.first_own = usage::first_own(header);
             }
             Body::User { content } => {
-                let Some(said) = Said::of(content) else { return };
-                row.turns += 1;
-                if self.titled_by == TitledBy::Nobody && row.title.is_none() {
+                if self.titled_by == TitledBy::Nobody
+                    && row.title.is_none()
+                    && let Some(said) = Said::of(content)
+                {
                     row.title = said.texts.iter().find_map(|text| title::from_words(text));
                     self.attachment = self.attachment.take().or(said.attachment);
                 }
@@ -188,9 +207,15 @@ impl Fold {
         }
     }
 
+    /// The branches.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     /// The row of a session, given its file.
     pub fn finish(self, id: &str, bytes: u64, modified_ns: i64, damage: u64) -> Row {
         let mut row = self.row;
+        (row.head, row.turns) = (self.tree.head(), self.tree.turns());
         id.clone_into(&mut row.id);
         row.bytes = bytes;
         row.modified_ns = modified_ns;

@@ -2,7 +2,7 @@
 //!
 //! Most steps follow the one before them. Runs of such steps are one segment each, with the place that it hangs on, so a
 //! session of a million records and three branches takes a handful of them: memory grows with branches, names and holes in the
-//! numbers, never with what was said. The rules are those of the history (a parent that is not there is replaced by the
+//! numbers, and by four bytes with each turn, never with what was said. The rules are those of the history (a parent that is not there is replaced by the
 //! step with the next smaller number; of records with the same number the latest counts), and tests hold both against
 //! each other: a picture that disagrees with what is sent would be worse than none.
 //!
@@ -34,13 +34,15 @@ pub use turns::{Turn, Turns};
 /// The branch that a conversation begins on.
 pub const MAIN: &str = "main";
 /// What the member `as` of a `label` record says if the name is that of a branch.
-pub const AS_BRANCH: &str = "branch";
+pub(crate) const AS_BRANCH: &str = "branch";
+/// What it says if the name is given up.
+pub(crate) const AS_DROPPED: &str = "dropped";
 /// The reason of a `head` record that takes back the one before it.
-pub const REDO: &str = "redo";
+pub(crate) const REDO: &str = "redo";
 /// How much of a name is kept, in characters.
 const NAME_CHARS: usize = 200;
 /// How many moves of the head can be taken back one after the other.
-const MAX_UNDONE: usize = 100;
+const MAX_MOVES: usize = 100;
 
 /// The branches, names and head of a session, as far as its records were fed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -56,8 +58,8 @@ pub struct Tree {
     names: BTreeMap<String, Name>,
     /// The branch that the conversation is on; where it has come is the head.
     current: Option<String>,
-    /// Where the head was before it was moved, newest last; empty once something was said.
-    undone: Vec<Spot>,
+    /// The moves that led back on the way they came from, newest last; empty once something was said.
+    undone: Vec<Moved>,
 }
 
 /// Steps in a row: consecutive numbers, each the child of the one before it.
@@ -66,9 +68,23 @@ struct Segment {
     first: u64,
     last: u64,
     parent: Option<Place>,
-    turns: u64,
+    /// Where the user speaks: how far each such step is behind the one before it, the first behind `first`.
+    turns: Vec<u32>,
+    /// The last such step, or else the first one of all.
+    spoke: u64,
     last_ms: Option<i64>,
     words: Option<String>,
+}
+
+impl Segment {
+    /// The steps up to one in which the user speaks.
+    fn turns_to(&self, last: u64) -> impl Iterator<Item = u64> + '_ {
+        let numbers = self.turns.iter().scan(self.first, |at, gap| {
+            *at = at.saturating_add(u64::from(*gap));
+            Some(*at)
+        });
+        numbers.take_while(move |n| *n <= last)
+    }
 }
 
 /// Where a step is: numbers alone may be used twice.
@@ -100,6 +116,15 @@ pub enum Kind {
     Checkpoint,
 }
 
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Branch => "branch",
+            Kind::Checkpoint => "checkpoint",
+        })
+    }
+}
+
 /// A name and what it means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Label {
@@ -118,16 +143,25 @@ pub struct Label {
     pub ms: Option<i64>,
 }
 
-/// Where a conversation was: the step and the branch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spot {
+/// Where a conversation is, or was: the step and the branch.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HeadState {
     /// The step; none for the very beginning.
     pub head: Option<u64>,
-    /// The branch; none if it was on none.
+    /// The branch; none if it is on none.
     pub branch: Option<String>,
     /// The record that has the files of that moment, if they were taken back with it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
+}
+
+/// A move of the head that can be taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The `head` record.
+    pub n: u64,
+    /// Where the conversation was before it.
+    pub from: HeadState,
 }
 
 impl Tree {
@@ -149,7 +183,7 @@ impl Tree {
             return;
         }
         match &record.body {
-            Body::Head { to } => self.move_head(*to, record.raw),
+            Body::Head { to } => self.move_head(*to, record),
             Body::Label { to: Some(to), name } if !name.is_empty() => self.give_name(*to, name, record),
             _ => {}
         }
@@ -175,7 +209,15 @@ impl Tree {
         let extends = follows && is_rising && self.rising.last().is_some_and(|at| at + 1 == self.segments.len());
         let segment = if extends { self.segments.len() - 1 } else { self.segments.len() };
         if !extends {
-            self.segments.push(Segment { first: n, last: n, parent, turns: 0, last_ms: None, words: None });
+            self.segments.push(Segment {
+                first: n,
+                last: n,
+                parent,
+                turns: Vec::new(),
+                spoke: n,
+                last_ms: None,
+                words: None,
+            });
             if is_rising {
                 self.rising.push(segment);
             } else {
@@ -186,7 +228,9 @@ impl Tree {
             grown.last = n;
             grown.last_ms = record.time_ms().or(grown.last_ms);
             if words::is_said(record) {
-                grown.turns += 1;
+                let gap = n.saturating_sub(grown.spoke);
+                grown.turns.push(u32::try_from(gap).unwrap_or(u32::MAX));
+                grown.spoke = n;
                 grown.words = grown.words.take().or_else(|| words::of(record));
             }
         }
@@ -198,10 +242,10 @@ impl Tree {
         }
     }
 
-    fn move_head(&mut self, to: Option<u64>, raw: &str) {
-        let members = json::members(raw).unwrap_or_default();
-        let files = json::member(&members, "files").and_then(json::number);
-        let from = Spot { head: self.head(), branch: self.current.clone(), files };
+    fn move_head(&mut self, to: Option<u64>, record: &Record<'_>) {
+        let members = json::members(record.raw).unwrap_or_default();
+        let number = |name| json::member(&members, name).and_then(json::number);
+        let from = HeadState { files: number("files"), ..self.state() };
         let before = self.head;
         if let Some(branch) = json::member(&members, "branch") {
             let branch = json::string(branch).map(|name| shortened(&name));
@@ -211,22 +255,36 @@ impl Tree {
             }
         }
         self.head = to.and_then(|to| self.find(to).0);
-        if json::member(&members, "reason").and_then(json::string).as_deref() == Some(REDO) {
+        let undoes = number("undoes").and_then(|n| self.undone.iter().position(|it| it.n == n));
+        if let Some(at) = undoes {
+            self.undone.truncate(at);
+        } else if json::member(&members, "reason").and_then(json::string).as_deref() == Some(REDO) {
             self.undone.pop();
         } else if self.head != before {
-            if self.undone.len() == MAX_UNDONE {
+            // Only the way forward again is a redo. A move sideways or forward begins anew.
+            if !self.head.is_none_or(|head| Trail::to(self, before).holds(head)) {
+                self.undone.clear();
+                return;
+            }
+            if self.undone.len() == MAX_MOVES {
                 self.undone.remove(0);
             }
-            self.undone.push(from);
+            self.undone.push(Moved { n: record.n, from });
         }
     }
 
     fn give_name(&mut self, to: u64, name: &str, record: &Record<'_>) {
         let (Some(place), _) = self.find(to) else { return };
         let members = json::members(record.raw).unwrap_or_default();
-        let is_branch = json::member(&members, "as").and_then(json::string).as_deref() == Some(AS_BRANCH);
-        let kind = if is_branch { Kind::Branch } else { Kind::Checkpoint };
+        let kind = json::member(&members, "as").and_then(json::string);
         let name = shortened(name);
+        if kind.as_deref() == Some(AS_DROPPED) {
+            self.names.remove(&name);
+            self.current.take_if(|current| *current == name);
+            return;
+        }
+        let is_branch = kind.as_deref() == Some(AS_BRANCH);
+        let kind = if is_branch { Kind::Branch } else { Kind::Checkpoint };
         let begins_here = is_branch && Some(place) == self.head;
         if begins_here {
             self.leave();
@@ -279,9 +337,19 @@ impl Tree {
         self.find(n).1
     }
 
-    /// Where the conversation was before its head was moved, unless something was said since.
-    pub fn redo(&self) -> Option<&Spot> {
+    /// Where the conversation is.
+    pub fn state(&self) -> HeadState {
+        HeadState { head: self.head(), branch: self.current.clone(), files: None }
+    }
+
+    /// The move back that was made last, unless something was said since.
+    pub fn redo(&self) -> Option<&Moved> {
         self.undone.last()
+    }
+
+    /// How often the user spoke on the path to the head.
+    pub fn turns(&self) -> u64 {
+        self.path().turns(self)
     }
 
     /// All names, in the order of their spelling.

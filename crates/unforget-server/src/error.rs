@@ -6,6 +6,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use unforget_core::edit::EditError;
 
 /// The result of everything that a client asks for.
 pub type Result<T, E = Problem> = std::result::Result<T, E>;
@@ -209,6 +210,16 @@ impl From<unforget_core::Error> for Problem {
                 Self::new(Code::Storage, "the disk is full or cannot be written: nothing of this was saved")
             }
             other => Self::internal("the store", &other),
+        }
+    }
+}
+
+impl From<EditError> for Problem {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Store(error) => error.into(),
+            error if error.is_invalid() => Self::invalid(error.to_string()),
+            error => Self::new(Code::Conflict, error.to_string()),
         }
     }
 }

@@ -73,6 +73,7 @@ fn table() -> Vec<Route> {
         (Method::GET, "/sessions/{id}/export", get(export::export)),
         (Method::POST, "/sessions/{id}/fork", post(change::fork)),
         (Method::POST, "/sessions/{id}/rewind", post(change::rewind)),
+        (Method::POST, "/sessions/{id}/edits", post(change::edit)),
         (Method::POST, "/sessions/{id}/checkpoint", post(change::checkpoint)),
         (Method::POST, "/sessions/{id}/branch", post(change::branch)),
         (Method::POST, "/sessions/{id}/pin", post(change::pin)),

@@ -9,6 +9,7 @@ use unforget_core::log::Durability;
 use crate::config::flags::Flags;
 
 mod claude;
+mod edit;
 mod keep;
 mod remote;
 mod serve;
@@ -16,6 +17,7 @@ mod store;
 mod token;
 
 pub(crate) use claude::{Claude, ClaudeCommand, ClaudeDoctor, Elsewhere, Program, Restore, Run, Save, Watch};
+pub(crate) use edit::{Edit, EditCommand};
 pub(crate) use keep::{By, Expire, Gc, Label, Pin, Usage};
 pub(crate) use remote::{Copy, Migrate, Pull, Push, Remote, RemoteCommand, Streams, Sync, There};
 pub(crate) use serve::Serve;
@@ -125,6 +127,11 @@ pub(crate) enum Command {
     Checkpoint(Checkpoint),
     /// List the named points of a conversation
     Checkpoints(Checkpoints),
+    /// Change a conversation without a turn: undo, redo, rewind, branch, switch, names, pins, title, label
+    ///
+    /// Nothing is taken out of the transcript: an edit appends a record or two. The chat has the same as slash commands. With `--json`
+    /// the answer tells where the conversation was and is, and which edits take this one back.
+    Edit(Edit),
     /// Append records, one JSON object a line on stdin; prints `{"n":…}` as soon as each is durable
     ///
     /// The usual records: {"type":"user","content":"words"}, {"type":"assistant","content":[content blocks]},

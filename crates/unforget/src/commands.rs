@@ -36,6 +36,7 @@ mod confined;
 pub(crate) mod conversation;
 mod diff;
 mod doctor;
+mod edit;
 mod export;
 pub(crate) mod files;
 mod fork;
@@ -43,7 +44,6 @@ pub(crate) mod gc;
 mod import;
 mod index;
 pub(crate) mod keep;
-pub(crate) mod point;
 pub(crate) mod remote;
 pub(crate) mod search;
 pub(crate) mod serve;
@@ -124,6 +124,7 @@ pub(crate) fn run(cli: Cli, chat: impl Fn(&Context, &Chat) -> Result<Outcome>) -
         Some(Command::Diff(diff)) => diff::run(&context, &diff),
         Some(Command::Fork(fork)) => fork::run(&context, &fork),
         Some(Command::Checkpoint(checkpoint)) => checkpoint::set(&context, &checkpoint),
+        Some(Command::Edit(edit)) => edit::run(&context, &edit),
         Some(Command::Checkpoints(checkpoints)) => checkpoint::list(&context, &checkpoints),
         Some(Command::Append(append)) => append::run(&context, &append),
         Some(Command::Files(args)) => files::list(&context, &args),

@@ -4,6 +4,8 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use unforget_core::Error;
+use unforget_core::edit::EditError;
+use unforget_core::tree::Kind;
 
 use crate::screen;
 
@@ -133,6 +135,39 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
         Self { quiet, ..Self::new(error.to_string()) }
+    }
+}
+
+/// How many names a hint lists.
+const LISTED: usize = 12;
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
+        let failure = Self::usage(error.to_string());
+        let hint = match error {
+            EditError::Store(error) => return error.into(),
+            EditError::NameTaken { name, kind: Kind::Branch } => format!("/switch-branch {name} goes on there"),
+            EditError::NameTaken { .. } => "choose another name".to_owned(),
+            EditError::WrongKind { name, kind: Kind::Branch } => format!("/switch-branch {name} goes there"),
+            EditError::WrongKind { name, kind: Kind::Checkpoint } => format!("/restore {name} goes there"),
+            EditError::NoSuchStep(_) => {
+                "`/tree` and `/history` (`unforget tree`, `unforget show`) print the numbers".to_owned()
+            }
+            EditError::NoSuchName { known, .. } if !known.is_empty() => {
+                let more = if known.len() > LISTED { ", …" } else { "" };
+                format!("there are: {}{more}", known[..known.len().min(LISTED)].join(", "))
+            }
+            EditError::NothingToUndo { compacted: true } => {
+                "/undo-compact brings it back; /rewind <record> goes to any point".to_owned()
+            }
+            EditError::NothingToRedo => {
+                "nothing is lost: /tree shows the other lines, /switch-branch goes to one".to_owned()
+            }
+            EditError::NotInView(_) => "/history shows the numbers".to_owned(),
+            EditError::PinsTooLarge { .. } => "/pin list shows them, /pin off <record> lets one go".to_owned(),
+            _ => return failure,
+        };
+        failure.hint(hint)
     }
 }
 

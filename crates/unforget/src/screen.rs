@@ -72,6 +72,12 @@ pub(crate) fn write_stored(out: &mut impl Write, bytes: &[u8]) -> std::io::Resul
     }
 }
 
+/// A value as one line of JSON.
+pub(crate) fn json_line(out: &mut impl Write, value: &impl serde::Serialize) -> std::io::Result<()> {
+    write_stored(out, serde_json::to_string(value)?.as_bytes())?;
+    writeln!(out)
+}
+
 /// Cuts text to a width in columns, with an ellipsis.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     if text.width() <= columns {

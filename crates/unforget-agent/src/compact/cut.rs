@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use unforget_core::history::Path;
 use unforget_core::record::{Body, Record};
+use unforget_core::speech::words_of_user;
 
 use crate::gauge;
 
@@ -116,7 +117,7 @@ fn cuts(path: &Path<'_, '_>, scaled: impl Fn(u64) -> u64) -> (Vec<Cut>, u64) {
 
 fn begins_message(record: &Record<'_>, message: Option<&str>) -> bool {
     match &record.body {
-        Body::User { .. } => super::text::words_of_user(record).is_some(),
+        Body::User { .. } => words_of_user(record).is_some(),
         Body::Assistant { msg, .. } => msg.is_none() || msg.as_deref() != message,
         Body::ToolUse(call) => call.msg.is_some() && call.msg.as_deref() != message,
         _ => false,

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use unforget_core::speech::bounded;
+
 use super::Plan;
 
 /// Most bytes of a summary, so that a chain of compactions does not grow.
@@ -145,16 +147,4 @@ fn is_name(word: &str) -> bool {
         && has(u8::is_ascii_alphabetic)
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     is_address || is_path || is_identifier
-}
-
-/// The text, or both ends of it, in at most `most` bytes.
-pub fn bounded(text: &str, most: usize) -> String {
-    const GAP: &str = " […] ";
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let half = most.saturating_sub(GAP.len()) / 2;
-    let head = text.floor_char_boundary(half);
-    let tail = text.ceil_char_boundary(text.len() - half);
-    format!("{}{GAP}{}", &text[..head], &text[tail..])
 }

@@ -6,9 +6,10 @@
 
 use tokio_util::sync::CancellationToken;
 use unforget_core::history::{History, Message, Role};
+use unforget_core::speech::bounded;
 use unforget_core::{json, tokens};
 
-use super::digest::{self, MAX_SUMMARY, bounded};
+use super::digest::{self, MAX_SUMMARY};
 use super::{Plan, Refused};
 use crate::model::assembly::Assembly;
 use crate::model::{Model, ModelError, Request, Thinking};

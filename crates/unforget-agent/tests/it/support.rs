@@ -20,6 +20,7 @@ use unforget_agent::model::retry::{Jitter, Retry};
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::Toolbox;
 use unforget_agent::turn::{Ended, Input, run_turn};
+use unforget_core::edit::{self, Applied, Change, Edit, EditError, EditScope};
 use unforget_core::history::History;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
@@ -152,8 +153,13 @@ impl Scene {
 
     pub(crate) fn undo(&mut self) -> Option<u64> {
         let client = self.client();
-        let agent = Agent { model: &client, settings: &self.settings };
-        agent.undo(self.session.as_mut().unwrap()).unwrap()
+        let limits = Agent { model: &client, settings: &self.settings }.limits();
+        let scope = EditScope { limits, files: None };
+        match edit::apply_one(self.session.as_mut().unwrap(), Edit::UndoCompaction {}, &scope) {
+            Ok(Applied { change: Change::Expanded { of }, .. }) => Some(of),
+            Err(EditError::NothingCompacted) => None,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(crate) fn append(&mut self, drafts: &[Draft]) -> std::ops::Range<u64> {

@@ -51,7 +51,7 @@ impl Index {
         self.read(|connection| {
             let Some(indexed) = row::find(connection, at, &place.dir, place.id.as_str())? else { return Ok(None) };
             let tree = match row::folded(connection, indexed.number)?.and_then(|folded| folded.state) {
-                Some(state) => Some(state.tree),
+                Some(state) => Some(state.tree().clone()),
                 // One that cannot be read now is left to its row to say so.
                 None => LogReader::open(self.medium.as_ref(), &place.transcript())
                     .and_then(|reader| Tree::read(&reader))

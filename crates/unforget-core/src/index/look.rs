@@ -33,7 +33,6 @@ const ATTEMPTS: usize = 4;
 pub(super) struct Carried {
     fold: Fold,
     scanner: Scanner,
-    pub(super) tree: Tree,
     calls: usage::Carry,
 }
 
@@ -43,11 +42,15 @@ impl Carried {
         !self.scanner.is_foreign()
     }
 
+    /// The branches.
+    pub(super) fn tree(&self) -> &Tree {
+        self.fold.tree()
+    }
+
     /// Takes the next line.
     fn feed(&mut self, line: &Physical<'_>, ledger: &mut Ledger) {
         self.scanner.feed(line, |record| {
             self.fold.feed(&record);
-            self.tree.feed(&record);
             ledger.feed(&record);
         });
     }

@@ -5,6 +5,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -72,7 +73,8 @@ impl Period {
 }
 
 /// How long something is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Keep {
     /// That long after it was last used.
     For(Period),
@@ -95,6 +97,20 @@ impl Keep {
             Keep::For(period) => period.after(ms),
             Keep::Never => None,
         }
+    }
+}
+
+impl TryFrom<String> for Keep {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Keep> for String {
+    fn from(keep: Keep) -> Self {
+        keep.to_string()
     }
 }
 

@@ -86,7 +86,7 @@ impl Tree {
                 from: chain.from.map(|place| place.n),
                 first: segments().next().map(|(_, it)| it.first),
                 records: segments().map(|(_, it)| it.last.saturating_sub(it.first) + 1).fold(0, u64::saturating_add),
-                turns: segments().map(|(_, it)| it.turns).fold(0, u64::saturating_add),
+                turns: segments().map(|(_, it)| it.turns.len() as u64).fold(0, u64::saturating_add),
                 last_ms: segments().filter_map(|(_, it)| it.last_ms).next_back(),
                 words: segments().find_map(|(_, it)| it.words.clone()),
                 is_head: self.head == Some(tip),

@@ -117,7 +117,7 @@ fn of_two_names_that_are_the_same_the_latest_counts() {
 #[test]
 fn redo_leads_back_until_something_is_said() {
     let mut lines = two_lines();
-    let to = |lines: &[_]| tree(lines).redo().map(|spot| (spot.head, spot.branch.clone()));
+    let to = |lines: &[_]| tree(lines).redo().map(|it| (it.from.head, it.from.branch.clone()));
     let main = Some("main".to_owned());
     assert_eq!(to(&lines), None);
     lines.push((8, None, r#""type":"head","to":6,"reason":"undo""#));
@@ -135,7 +135,7 @@ fn files_that_come_along_are_remembered_and_say_nothing() {
     let mut lines = two_lines();
     lines.push((8, Some(7), FILE));
     lines.push((9, None, r#""type":"head","to":1,"reason":"undo","files":7"#));
-    let to = |lines: &[_]| tree(lines).redo().map(|spot| (spot.head, spot.files));
+    let to = |lines: &[_]| tree(lines).redo().map(|it| (it.from.head, it.from.files));
     assert_eq!(to(&lines), Some((Some(8), Some(7))));
     lines.push((10, Some(1), FILE));
     assert_eq!(to(&lines), Some((Some(8), Some(7))));
@@ -146,10 +146,52 @@ fn files_that_come_along_are_remembered_and_say_nothing() {
 #[test]
 fn moves_of_the_head_are_remembered_up_to_a_bound() {
     let mut lines = two_lines();
-    lines.extend(
-        (8..8 + 300).map(|n| (n, None, if n % 2 == 0 { r#""type":"head","to":1"# } else { r#""type":"head","to":3"# })),
-    );
-    assert_eq!(tree(&lines).undone.len(), MAX_UNDONE);
+    let back: Vec<String> = (8..=308).rev().map(|to| format!(r#""type":"head","to":{to},"reason":"undo""#)).collect();
+    lines.extend((8..=310).map(|n| (n, Some(n - 1), SAID)));
+    lines.extend((311..).zip(&back).map(|(n, back)| (n, None, back.as_str())));
+    let tree = tree(&lines);
+    assert_eq!((tree.undone.len(), tree.redo().unwrap().n), (MAX_MOVES, 611));
+}
+
+#[test]
+fn redo_never_leads_backward_or_sideways() {
+    let lines = |moves: &[&'static str]| {
+        let mut lines = two_lines();
+        lines.extend((8..).zip(moves).map(|(n, line)| (n, None, *line)));
+        lines
+    };
+    let to = |moves: &[&'static str]| tree(&lines(moves)).redo().map(|it| it.from.head);
+    let (back, forward) = (r#""type":"head","to":2,"reason":"restore""#, r#""type":"head","to":7,"reason":"switch""#);
+    let (aside, undo) = (r#""type":"head","to":4,"reason":"switch""#, r#""type":"head","to":6,"reason":"undo""#);
+    assert_eq!(to(&[back]), Some(Some(7)));
+    assert_eq!(to(&[back, forward]), None);
+    assert_eq!(to(&[aside]), None);
+    assert_eq!(to(&[undo, aside, forward]), None);
+    // A redo names what it takes back, and what was undone before that can still be.
+    assert_eq!(to(&[undo, back, r#""type":"head","to":6,"reason":"redo","undoes":9"#]), Some(Some(7)));
+    assert_eq!(to(&[undo, back, r#""type":"head","to":7,"reason":"redo","undoes":8"#]), None);
+}
+
+#[test]
+fn turns_are_those_on_the_way_to_the_head() {
+    let mut lines = two_lines();
+    assert_eq!(tree(&lines).turns(), 3, "the first way is not on it");
+    for (n, to, turns) in [(8, "2", 2), (9, "1", 1), (10, "null", 0), (11, "4", 4), (12, "6", 3)] {
+        let line: &'static str = String::leak(format!(r#""type":"head","to":{to},"reason":"rewind""#));
+        lines.push((n, None, line));
+        assert_eq!(tree(&lines).turns(), turns, "at {to}");
+    }
+}
+
+#[test]
+fn a_name_that_was_dropped_is_free_again() {
+    let mut lines = two_lines();
+    lines.push((8, None, r#""type":"label","to":7,"name":"b","as":"branch""#));
+    assert_eq!((tree(&lines).current(), tree(&lines).labels().len()), (Some("b"), 2));
+    lines.push((9, None, r#""type":"label","to":7,"name":"b","as":"dropped""#));
+    assert_eq!((tree(&lines).current(), tree(&lines).label("b")), (None, None));
+    lines.push((10, None, r#""type":"label","to":3,"name":"b""#));
+    assert_eq!(tree(&lines).label("b").unwrap().kind, Kind::Checkpoint);
 }
 
 #[test]

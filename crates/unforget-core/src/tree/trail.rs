@@ -53,6 +53,14 @@ impl Trail {
         self.cuts.iter().map(|(_, numbers)| count(numbers)).fold(0, u64::saturating_add)
     }
 
+    /// How often the user spoke on the way.
+    pub(super) fn turns(&self, tree: &Tree) -> u64 {
+        let count = |(at, numbers): &(usize, RangeInclusive<u64>)| {
+            tree.segments.get(*at).map_or(0, |it| it.turns_to(*numbers.end()).count() as u64)
+        };
+        self.cuts.iter().map(count).fold(0, u64::saturating_add)
+    }
+
     /// The last step that two ways share; none if they have nothing in common.
     pub fn parting(&self, other: &Self) -> Option<Place> {
         let shared = self.cuts.iter().zip(&other.cuts).take_while(|(ours, theirs)| ours.0 == theirs.0);

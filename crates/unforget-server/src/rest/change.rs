@@ -9,18 +9,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
-use unforget_agent::compact;
 use unforget_core::Error;
+use unforget_core::edit::{self, Applied, Change, Edit, EditError, EditScope, StepName, Target};
 use unforget_core::fork::{self, Wish};
 use unforget_core::history::Limits;
 use unforget_core::index::Place;
-use unforget_core::json as raw;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
-use unforget_core::record::Draft;
 use unforget_core::retention::Keep;
 use unforget_core::stamp::SessionId;
-use unforget_core::tree::{AS_BRANCH, Kind, Tree};
+use unforget_core::tree::Tree;
 
 use super::ask::{self, Asked, Body, Id, Maybe, Mine, Nothing, Text};
 use super::row::{self, Present};
@@ -34,10 +32,10 @@ use crate::live::{After, Viewer};
 use crate::realm::{Name, Realm};
 use crate::said::{self, Message};
 
-/// The longest title, name of a checkpoint, and focus of a compaction, in characters.
-const MAX_TITLE: usize = 200;
-const MAX_NAME: usize = 60;
+/// The longest focus of a compaction, in characters.
 const MAX_FOCUS: usize = 4000;
+/// How many edits one request has at the most.
+const MAX_EDITS: usize = 100;
 
 /// A live session that is watched for as long as something is done with it: one that nobody watches is let go, at that very moment perhaps.
 async fn hold(app: &App, realm: &Arc<Realm>, id: &SessionId) -> Result<Box<Viewer>> {
@@ -61,29 +59,59 @@ pub(super) struct Description {
 }
 
 impl Description {
-    fn drafts(&self) -> Result<Vec<Draft>> {
-        let mut drafts = Vec::new();
-        if let Some(title) = &self.title {
-            let title = ask::words("title", title, MAX_TITLE)?;
-            if title.is_empty() {
-                return Err(Problem::invalid("`title` is empty"));
-            }
-            drafts.push(Draft::title(title));
-        }
-        if let Some(label) = &self.label {
+    fn edits(self) -> Result<Vec<Edit>> {
+        let mut edits = Vec::new();
+        edits.extend(self.title.map(|title| Ok::<_, EditError>(Edit::Title { title: title.parse()? })).transpose()?);
+        if let Some(label) = self.label {
             // An empty one takes it off.
-            drafts.push(Draft::label(None, ask::words("label", label.as_deref().unwrap_or_default(), MAX_LABEL)?));
+            let label = label.filter(|label| !label.trim().is_empty()).map(|label| label.parse()).transpose()?;
+            edits.push(Edit::Label { label });
         }
-        if let Some(expires) = &self.expires {
-            let after = expires.as_deref().map(Keep::parse).transpose()?;
-            drafts.push(Draft::expire(after.map(|after| after.to_string()).as_deref()));
+        if let Some(expires) = self.expires {
+            edits.push(Edit::Expire { after: expires.as_deref().map(Keep::parse).transpose()? });
         }
-        drafts.extend(self.pinned.map(Draft::pinned));
-        if drafts.is_empty() {
+        edits.extend(self.pinned.map(|on| Edit::PinSession { on }));
+        if edits.is_empty() {
             return Err(Problem::invalid("nothing is to be changed: give `title`, `label`, `expires` or `pinned`"));
         }
-        Ok(drafts)
+        Ok(edits)
     }
+}
+
+/// Applies edits between two turns, all in one append.
+async fn apply(app: &App, realm: &Arc<Realm>, id: &SessionId, edits: Vec<Edit>) -> Result<Vec<Applied>> {
+    let held = hold(app, realm, id).await?;
+    let live = held.live();
+    let room = app.hub.agents().of(&live.name().dir).room();
+    let scope = EditScope { limits: room.map_or_else(Limits::default, |room| room.reach), files: None };
+    live.edit(move |session| Ok(edit::apply(session, &edits, &scope)?)).await
+}
+
+/// The same for a single one.
+async fn apply_one(app: &App, realm: &Arc<Realm>, id: &SessionId, edit: Edit) -> Result<Applied> {
+    let applied = apply(app, realm, id, vec![edit]).await?;
+    applied.into_iter().next().ok_or_else(|| Problem::new(Code::Internal, "the edit has no outcome"))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Edits {
+    edits: Vec<Edit>,
+}
+
+/// Applies any edits, in their order and in one append: what the chat's commands do.
+pub(super) async fn edit(
+    State(app): State<Arc<App>>,
+    Mine(realm): Mine,
+    Id(id): Id,
+    Asked(Nothing {}): Asked<Nothing>,
+    Body(Edits { edits }): Body<Edits>,
+) -> Result<Response> {
+    if edits.is_empty() || edits.len() > MAX_EDITS {
+        return Err(Problem::invalid(format!("`edits` has 1 to {MAX_EDITS} of them")));
+    }
+    let applied = apply(&app, &realm, &id, edits).await?;
+    Ok(ask::answer(StatusCode::OK, &json!({ "session_id": id.as_str(), "applied": applied })))
 }
 
 /// Gives a session another title, label or time to live, or pins it.
@@ -94,10 +122,7 @@ pub(super) async fn describe(
     Asked(Nothing {}): Asked<Nothing>,
     Body(description): Body<Description>,
 ) -> Result<Response> {
-    let drafts = description.drafts()?;
-    let held = hold(&app, &realm, &id).await?;
-    let live = held.live();
-    live.edit(move |session| Ok(session.append(&drafts)?)).await?;
+    apply(&app, &realm, &id, description.edits()?).await?;
     let present = Present::of(&app, &realm);
     let shown = app.hub.blocking(&realm, move |realm| {
         let (entry, is_held) = row::find(realm, Place::Agents, &id)?;
@@ -133,36 +158,10 @@ pub(super) async fn add(
     Ok(ask::answer(StatusCode::OK, &json!({ "session_id": id.as_str(), "n": n })))
 }
 
-/// A step of a conversation: its number, or the name of a branch or checkpoint.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Point {
-    Number(u64),
-    Name(String),
-}
-
-impl Point {
-    /// The point that a parameter names: digits are a number, for no name is made of them alone.
-    pub(super) fn parse(text: &str) -> Self {
-        text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Number)
-    }
-
-    pub(super) fn step(&self, tree: &Tree) -> Result<u64> {
-        match self {
-            Point::Number(n) if tree.has_step(*n) => Ok(*n),
-            Point::Number(n) => Err(Problem::invalid(format!("record {n} is no step of this conversation"))),
-            Point::Name(name) => match tree.label(name) {
-                Some(label) => Ok(label.to.unwrap_or(0)),
-                None => Err(Problem::invalid("there is no branch or checkpoint of that name")),
-            },
-        }
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fork {
-    at: Option<Point>,
+    at: Option<Target>,
     key: Option<String>,
     label: Option<String>,
 }
@@ -215,7 +214,7 @@ pub(super) async fn fork(
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rewind {
-    to: Point,
+    to: Target,
 }
 
 /// Has the conversation go on behind an earlier record; nothing is lost.
@@ -226,30 +225,19 @@ pub(super) async fn rewind(
     Asked(Nothing {}): Asked<Nothing>,
     Body(Rewind { to }): Body<Rewind>,
 ) -> Result<Response> {
-    let held = hold(&app, &realm, &id).await?;
-    let live = held.live();
-    let moved = live.edit(move |session| {
-        let tree = Tree::read(&session.reader()?)?;
-        let head = to.step(&tree)?;
-        let branch = match &to {
-            // The name of a branch means that the conversation is on it from now on.
-            Point::Name(name) if tree.label(name).is_some_and(|label| label.kind == Kind::Branch) => {
-                Some(name.as_str())
-            }
-            _ => tree.branch_at(head),
-        };
-        let draft = Draft::head(Some(head), "rewind").raw("branch", &branch.map_or("null".to_owned(), raw::quote));
-        let n = session.append(&[draft])?.start;
-        Ok(json!({ "n": n, "head": head, "branch": branch }))
-    });
-    Ok(ask::answer(StatusCode::OK, &moved.await?))
+    if to == Target::Start {
+        return Err(Problem::invalid("`to` is a record's number or a name"));
+    }
+    let moved = apply_one(&app, &realm, &id, Edit::Rewind { to }).await?;
+    let after = moved.after;
+    Ok(ask::answer(StatusCode::OK, &json!({ "n": moved.record, "head": after.head, "branch": after.branch })))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Checkpoint {
-    name: String,
-    at: Option<Point>,
+    name: StepName,
+    at: Option<Target>,
 }
 
 /// Names a step, to come back to it.
@@ -260,21 +248,9 @@ pub(super) async fn checkpoint(
     Asked(Nothing {}): Asked<Nothing>,
     Body(Checkpoint { name, at }): Body<Checkpoint>,
 ) -> Result<Response> {
-    let name = new_name(&name)?.to_owned();
-    let held = hold(&app, &realm, &id).await?;
-    let live = held.live();
-    let named = live.edit(move |session| {
-        let tree = Tree::read(&session.reader()?)?;
-        let to = match &at {
-            Some(point) => point.step(&tree)?,
-            None => tree.head().ok_or_else(|| Problem::new(Code::Conflict, "nothing was said yet"))?,
-        };
-        let label = Draft::label(Some(to), &name);
-        // Whoever names an earlier record means the files of then, not those of now.
-        session.append(&[if at.is_none() { label.raw("now", "true") } else { label }])?;
-        Ok(json!({ "name": name, "to": to }))
-    });
-    Ok(ask::answer(StatusCode::OK, &named.await?))
+    let applied = apply_one(&app, &realm, &id, Edit::Checkpoint { name, at }).await?;
+    let Change::Named { name, to, .. } = applied.change else { return Err(unlike()) };
+    Ok(ask::answer(StatusCode::OK, &json!({ "name": name, "to": to })))
 }
 
 /// Begins a branch at a step; the conversation is on it from then on, and the branch that it was on stays where it is.
@@ -285,29 +261,13 @@ pub(super) async fn branch(
     Asked(Nothing {}): Asked<Nothing>,
     Body(Checkpoint { name, at }): Body<Checkpoint>,
 ) -> Result<Response> {
-    let name = new_name(&name)?.to_owned();
-    let held = hold(&app, &realm, &id).await?;
-    let live = held.live();
-    let begun = live.edit(move |session| {
-        let tree = Tree::read(&session.reader()?)?;
-        let to = match &at {
-            Some(point) => point.step(&tree)?,
-            None => tree.head().ok_or_else(|| Problem::new(Code::Conflict, "nothing was said yet"))?,
-        };
-        if let Some(known) = tree.label(&name) {
-            let kind = if known.kind == Kind::Branch { "branch" } else { "checkpoint" };
-            return Err(Problem::new(Code::Conflict, format!("there is a {kind} of that name already")));
-        }
-        let label = Draft::label(Some(to), &name).text("as", AS_BRANCH);
-        let drafts = match tree.head() {
-            Some(head) if head == to => vec![label],
-            // Off the branch that it is on, which would come along otherwise.
-            _ => vec![Draft::head(Some(to), "branch").raw("branch", "null"), label],
-        };
-        let n = session.append(&drafts)?.end.saturating_sub(1);
-        Ok(json!({ "name": name, "head": to, "n": n }))
-    });
-    Ok(ask::answer(StatusCode::OK, &begun.await?))
+    let applied = apply_one(&app, &realm, &id, Edit::Branch { name, at }).await?;
+    let Change::Named { name, to, .. } = applied.change else { return Err(unlike()) };
+    Ok(ask::answer(StatusCode::OK, &json!({ "name": name, "head": to, "n": applied.record })))
+}
+
+fn unlike() -> Problem {
+    Problem::new(Code::Internal, "the edit did something else")
 }
 
 #[derive(Debug, Deserialize)]
@@ -325,49 +285,9 @@ pub(super) async fn pin(
     Asked(Nothing {}): Asked<Nothing>,
     Body(Pin { n, pinned }): Body<Pin>,
 ) -> Result<Response> {
-    let held = hold(&app, &realm, &id).await?;
-    let live = held.live();
-    let room = app.hub.agents().of(&live.name().dir).room();
-    let limits = room.map_or_else(Limits::default, |room| room.reach);
-    let done = live.edit(move |session| {
-        let (found, is_there, pins) = session.view(&limits, |path, _| {
-            let record = path.records.iter().find(|record| record.n == n);
-            (record.and_then(|record| compact::said(record)), record.is_some(), compact::pinned(path))
-        })?;
-        let is_pinned = pins.iter().any(|(known, _)| *known == n);
-        match (pinned, found) {
-            _ if pinned == is_pinned => {}
-            (false, _) => {
-                session.append(&[Draft::pin(n, None)])?;
-            }
-            (true, Some(found)) => {
-                let bytes = pins.iter().map(|(_, text)| text.len()).sum::<usize>() + found.text.len();
-                if bytes > compact::MAX_PINNED {
-                    let most = compact::MAX_PINNED;
-                    return Err(Problem::new(Code::Conflict, format!("pinned texts may have {most} bytes in all")));
-                }
-                session.append(&[Draft::pin(n, Some(&found.text))])?;
-            }
-            (true, None) if is_there => {
-                return Err(Problem::invalid(format!("record {n} says nothing that could be pinned")));
-            }
-            (true, None) => {
-                let why = format!("there is no record {n} in what the model sees");
-                return Err(Problem::new(Code::Conflict, why));
-            }
-        }
-        Ok(json!({ "n": n, "pinned": pinned }))
-    });
-    Ok(ask::answer(StatusCode::OK, &done.await?))
-}
-
-/// A name that can be given: short, on one line, and not to be mistaken for a number.
-fn new_name(text: &str) -> Result<&str> {
-    let name = ask::words("name", text, MAX_NAME)?;
-    if name.is_empty() || name.bytes().all(|byte| byte.is_ascii_digit()) || name.starts_with('-') {
-        return Err(Problem::invalid("`name` must not be empty, nor a number, nor begin with a hyphen"));
-    }
-    Ok(name)
+    let edit = if pinned { Edit::Pin { n: Some(n) } } else { Edit::Unpin { n } };
+    apply_one(&app, &realm, &id, edit).await?;
+    Ok(ask::answer(StatusCode::OK, &json!({ "n": n, "pinned": pinned })))
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -9,7 +9,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
-use unforget_agent::compact;
 use unforget_agent::fill::{Fill, Large, Part};
 use unforget_agent::gauge::Gauge;
 use unforget_core::history::{self, Limits, Path, Repair};
@@ -18,6 +17,7 @@ use unforget_core::mask::mask;
 use unforget_core::record::{Body, Record};
 use unforget_core::restore;
 use unforget_core::scan::Scanner;
+use unforget_core::speech;
 use unforget_core::store::Entry;
 
 use super::ask::{self, Asked, Id, Mine, Nothing};
@@ -82,7 +82,7 @@ impl<'w> Window<'w> {
         let gauge = Gauge::of(path, model.as_deref().unwrap_or_default());
         let mut fill = Fill::of(path, &gauge);
         fill.largest.iter_mut().for_each(|large| large.n = line(large.n));
-        Self { room, model, gauge, fill, pins: compact::pinned(path), cut: cut(path).map(line) }
+        Self { room, model, gauge, fill, pins: speech::pins(path), cut: cut(path).map(line) }
     }
 
     fn json(&self, repairs: &[Repair]) -> Value {

@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use unforget_core::edit::Target;
 use unforget_core::json as raw;
 use unforget_core::reader::LogReader;
 use unforget_core::record::{Body, Record};
@@ -20,7 +21,6 @@ use unforget_core::scan::Scanner;
 use unforget_core::tree::{Place, Trail, Tree};
 
 use super::ask::{self, Asked, Id, Mine};
-use super::change::Point;
 use crate::app::App;
 use crate::error::{Problem, Result};
 use crate::live::lines::{self, Numbering};
@@ -49,7 +49,7 @@ pub(super) async fn path(
     if at.as_ref().is_some_and(|at| at.chars().count() > MAX_POINT) {
         return Err(Problem::invalid(format!("`at` has at most {MAX_POINT} characters")));
     }
-    let at = at.as_deref().map(Point::parse);
+    let at = at.as_deref().map(str::parse::<Target>).transpose()?;
     let way = app.hub.blocking(&realm, move |realm| {
         let entry = realm.entry(&id)?;
         let numbering = if entry.dir.has_sides() { Numbering::Counted } else { Numbering::Own };
@@ -159,7 +159,7 @@ impl Seen {
         }
     }
 
-    fn way(self, at: Option<&Point>) -> Result<Value> {
+    fn way(self, at: Option<&Target>) -> Result<Value> {
         if self.numbering == Numbering::Counted {
             return self.row(at);
         }
@@ -193,10 +193,10 @@ impl Seen {
     }
 
     /// The lines of another program, as far as asked for.
-    fn row(self, at: Option<&Point>) -> Result<Value> {
+    fn row(self, at: Option<&Target>) -> Result<Value> {
         let at = match at {
             None => self.last,
-            Some(Point::Number(n)) if self.last.is_some_and(|last| *n <= last) => Some(*n),
+            Some(Target::Step(n)) if self.last.is_some_and(|last| *n <= last) => Some(*n),
             Some(_) => return Err(Problem::invalid("this conversation has no such line, and its lines have no names")),
         };
         let ranges: Vec<[u64; 2]> = at.map(|at| [0, at]).into_iter().collect();

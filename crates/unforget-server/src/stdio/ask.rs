@@ -11,7 +11,7 @@ use unforget_core::encode;
 use unforget_core::stamp::SharedSource;
 
 use super::Group;
-use super::plain::{self, Adding, History, WireHistory};
+use super::plain::{self, Adding, History, WireEdits, WireHistory};
 use crate::actor::ActorId;
 use crate::entries::{Entries, Key, Listed, Settings, Spelling};
 use crate::error::{Problem, Result};
@@ -185,6 +185,7 @@ impl Asked {
             "search" => Ok(Self::Search(Box::new(members(text)?))),
             "history" => Ok(Self::History(members::<WireHistory>(text)?.try_into()?)),
             "add" => Ok(Self::Add(Adding::read(text)?)),
+            "edit" => Ok(Self::Add(members::<WireEdits>(text)?.try_into()?)),
             other => Err(Problem::invalid(format!("there is no operation `{other}`"))),
         }
     }

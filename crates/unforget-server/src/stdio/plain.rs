@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use unforget_core::Error;
+use unforget_core::edit::{self, Edit, EditScope};
 use unforget_core::history::Limits;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
@@ -82,12 +83,18 @@ impl TryFrom<WireHistory> for History {
     }
 }
 
-/// Messages that are to be added.
+/// Something that is to be appended to a session.
 #[derive(Debug)]
 pub(super) struct Adding {
     pub(super) of: Of,
-    messages: Vec<Message>,
-    client_id: Option<ClientId>,
+    what: Addition,
+}
+
+/// What is to be appended.
+#[derive(Debug)]
+enum Addition {
+    Messages(Vec<Message>, Option<ClientId>),
+    Edits(Vec<Edit>),
 }
 
 impl Adding {
@@ -108,7 +115,25 @@ impl Adding {
         let wire: Wire = serde_json::from_str(text)
             .map_err(|error| Problem::invalid(format!("the request cannot be read: {error}")))?;
         let client_id = wire.client_id.as_deref().map(said::name).transpose()?;
-        Ok(Self { of: Of::read(wire.session_id, wire.key)?, messages: wire.messages, client_id })
+        let what = Addition::Messages(wire.messages, client_id);
+        Ok(Self { of: Of::read(wire.session_id, wire.key)?, what })
+    }
+}
+
+/// Edits that are to be applied.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WireEdits {
+    session_id: Option<String>,
+    key: Option<String>,
+    edits: Vec<Edit>,
+}
+
+impl TryFrom<WireEdits> for Adding {
+    type Error = Problem;
+
+    fn try_from(wire: WireEdits) -> Result<Self> {
+        Ok(Self { of: Of::read(wire.session_id, wire.key)?, what: Addition::Edits(wire.edits) })
     }
 }
 
@@ -153,10 +178,10 @@ pub(super) async fn history(realm: &Arc<Realm>, there: Option<&Settings>, histor
     .await
 }
 
-/// Adds messages, and sends them.
+/// Adds messages or applies edits, and sends them.
 pub(super) async fn add(realm: &Arc<Realm>, there: Option<&Settings>, adding: Adding) -> Result<Answer> {
     if let Some(there) = there {
-        if there.is_awaited && adding.client_id.is_none() {
+        if there.is_awaited && matches!(adding.what, Addition::Messages(_, None)) {
             let why =
                 "with `--ack remote` a call may have to be repeated: say `client_id`, so that nothing is added twice";
             return Err(Problem::invalid(why));
@@ -171,7 +196,7 @@ pub(super) async fn add(realm: &Arc<Realm>, there: Option<&Settings>, adding: Ad
         unless_away(unless_held(realm, there, &adding.of).await)?;
     }
     let there_ = there.cloned();
-    let (dir, id, n) = blocking(realm, move |realm| {
+    let (dir, id, mut done) = blocking(realm, move |realm| {
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -193,26 +218,35 @@ pub(super) async fn add(realm: &Arc<Realm>, there: Option<&Settings>, adding: Ad
             }
         },
     };
-    let text = json!({ "session_id": id.as_str(), "n": n }).to_string();
-    Ok(Answer { text, durability: Some(durability) })
+    done["session_id"] = id.as_str().into();
+    Ok(Answer { text: done.to_string(), durability: Some(durability) })
 }
 
-fn add_once(realm: &Realm, there: Option<&Settings>, adding: &Adding) -> Result<(AgentDir, SessionId, u64)> {
+fn add_once(realm: &Realm, there: Option<&Settings>, adding: &Adding) -> Result<(AgentDir, SessionId, Value)> {
     let store = realm.store();
-    let mut session = match &adding.of {
-        Of::Id(id) => store.open(&realm.entry(id)?)?,
-        Of::Key(key) => store.load(key, OnMissing::Create)?,
+    let mut session = match (&adding.of, &adding.what) {
+        (Of::Id(id), _) => store.open(&realm.entry(id)?)?,
+        (Of::Key(key), Addition::Messages(..)) => store.load(key, OnMissing::Create)?,
+        (Of::Key(key), Addition::Edits(_)) => {
+            let id = current(store, key)?.ok_or_else(Problem::no_session)?;
+            store.open(&realm.entry(&id)?)?
+        }
     };
     let (dir, id) = (AgentDir::of(session.key().agent()), session.id().clone());
     if let Some(there) = there {
         Outbox::new(store.medium().clone(), &there.known_as).add(&dir, &id, there.source.now_ms())?;
     }
-    let n = said::add(&mut session, &adding.messages, adding.client_id.as_ref())?;
+    let done = match &adding.what {
+        Addition::Messages(messages, client_id) => {
+            json!({ "n": said::add(&mut session, messages, client_id.as_ref())? })
+        }
+        Addition::Edits(edits) => json!({ "applied": edit::apply(&mut session, edits, &EditScope::default())? }),
+    };
     match session.close() {
         // The index is a cache: what it was not told it finds out.
         Ok(()) | Err(_) => {}
     }
-    Ok((dir, id, n))
+    Ok((dir, id, done))
 }
 
 /// Whether the session is here.

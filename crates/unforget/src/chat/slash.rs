@@ -5,12 +5,12 @@ use std::io::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio_util::sync::CancellationToken;
-use unforget_agent::compact;
 use unforget_agent::turn::Input;
-use unforget_core::history::Role;
+use unforget_core::edit::{Change, Edit};
 use unforget_core::index::Place;
 use unforget_core::listing::Ask;
-use unforget_core::record::{Body, Draft};
+use unforget_core::record::Body;
+use unforget_core::speech;
 
 use super::terminal::Terminal;
 use super::{Chat, Delivery, banner, bar, beside, repl};
@@ -72,6 +72,8 @@ pub(crate) enum After {
     Quit,
 }
 
+/// How `/pin` is used.
+const PIN_USAGE: &str = "/pin [record]: a number as /history shows it; without one, your last words; also /pin list";
 /// How many records `/history` shows if not told otherwise.
 const HISTORY: usize = 20;
 
@@ -264,10 +266,9 @@ fn compact(chat: &mut Chat<'_>, editor: &mut Editor, instructions: &str) -> Resu
 }
 
 fn undo_compact(chat: &mut Chat<'_>) -> Result<()> {
-    let agent = unforget_agent::guard::Agent { model: chat.model.as_ref(), settings: &chat.settings };
-    match agent.undo(&mut chat.session)? {
-        Some(n) => say(&format!("Undone: record {n}. The model sees again what it replaced."))?,
-        None => return say("Nothing was compacted here."),
+    let applied = branch::edit(chat, Edit::UndoCompaction {}, None)?;
+    if let Change::Expanded { of } = applied.change {
+        say(&format!("Undone: record {of}. The model sees again what it replaced."))?;
     }
     let agent = chat.agent();
     if agent.look(&chat.session)?.gauge.tokens > agent.limit() {
@@ -277,72 +278,34 @@ fn undo_compact(chat: &mut Chat<'_>) -> Result<()> {
 }
 
 fn pin(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
-    let limits = chat.agent().limits();
-    if let Some(number) = argument.strip_prefix("off") {
-        let n: u64 = number.trim().parse().map_err(|_| Failure::usage("/pin off <record>"))?;
-        let pins = chat.session.view(&limits, |path, _| compact::pinned(path))?;
-        if !pins.iter().any(|(pinned, _)| *pinned == n) {
-            return Err(Failure::usage(format!("record {n} is not pinned")).hint("/pin list shows what is"));
+    if argument == "list" {
+        let pins = chat.session.view(&chat.agent().limits(), |path, _| speech::pins(path))?;
+        for (n, text) in &pins {
+            say(&format!("{n:>4} {}", screen::fit(&screen::one_line(text), 70)))?;
         }
-        chat.session.append(&[Draft::pin(n, None)])?;
-        return say(&format!("Record {n} is pinned no longer."));
+        return if pins.is_empty() { say("Nothing is pinned.") } else { Ok(()) };
     }
-    let wanted: Option<u64> = match argument {
-        "" => None,
-        "list" => {
-            let pins = chat.session.view(&limits, |path, _| compact::pinned(path))?;
-            for (n, text) in &pins {
-                say(&format!("{n:>4} {}", screen::fit(&screen::one_line(text), 70)))?;
-            }
-            return if pins.is_empty() { say("Nothing is pinned.") } else { Ok(()) };
+    let number = |text: &str, usage: &str| text.trim().parse().map_err(|_| Failure::usage(usage));
+    let wanted = match argument.strip_prefix("off") {
+        Some(n) => Edit::Unpin { n: number(n, "/pin off <record>")? },
+        None if argument.is_empty() => Edit::Pin { n: None },
+        None => Edit::Pin { n: Some(number(argument, PIN_USAGE)?) },
+    };
+    let applied = branch::edit(chat, wanted, None)?;
+    match applied.change {
+        Change::Pinned { n, pinned: false, .. } if applied.record.is_none() => {
+            Err(Failure::usage(format!("record {n} is not pinned")).hint("/pin list shows what is"))
         }
-        text => Some(text.parse().map_err(|_| {
-            Failure::usage("/pin [record]: a number as /history shows it; without one, your last words; also /pin list")
-        })?),
-    };
-    let (found, pinned) = chat.session.view(&limits, |path, _| {
-        let mut said = path.records.iter().rev().filter_map(|record| compact::said(record));
-        let found = said.find(|said| wanted.map_or(said.who == "User", |n| said.n == n));
-        (found, compact::pinned(path).iter().map(|(_, text)| text.len()).sum::<usize>())
-    })?;
-    let Some(found) = found else {
-        return Err(Failure::usage("there is no such record in what the model sees").hint("/history shows the numbers"));
-    };
-    if pinned + found.text.len() > compact::MAX_PINNED {
-        return Err(Failure::usage(format!("pinned texts may have {} bytes in all", compact::MAX_PINNED))
-            .hint("/pin list shows them, /pin off <record> lets one go"));
+        Change::Pinned { n, words: Some(words), .. } => {
+            say(&format!("Pinned record {n}: {}", screen::fit(&screen::one_line(&words), 56)))
+        }
+        Change::Pinned { n, .. } => say(&format!("Record {n} is pinned no longer.")),
+        _ => Ok(()),
     }
-    chat.session.append(&[Draft::pin(found.n, Some(&found.text))])?;
-    say(&format!("Pinned record {}: {}", found.n, screen::fit(&screen::one_line(&found.text), 56)))
 }
 
 fn retry(chat: &mut Chat<'_>, editor: &mut Editor) -> Result<After> {
-    let limits = chat.agent().limits();
-    let (last, is_open, pins) = chat.session.view(&limits, |path, _| {
-        let last = path.records.iter().rev().find(|record| matches!(&record.body, Body::User { .. })).map(|r| r.n);
-        let history = unforget_core::history::rebuild(path, &limits);
-        // Words or results without an answer, or a question: the conversation only has to go on.
-        let waits = history.messages.last().is_some_and(|message| message.role == Role::User);
-        // What was pinned since is no part of the answer, and stays.
-        let pins = path.records.iter().filter(|record| last.is_some_and(|last| record.n > last));
-        let pins = pins.filter_map(|record| match &record.body {
-            Body::Pin { to, text } => Some(Draft::pin(*to, text.as_deref())),
-            _ => None,
-        });
-        (last, waits || !history.pending.is_empty(), pins.collect::<Vec<Draft>>())
-    })?;
-    match last {
-        _ if is_open => {}
-        Some(last) => {
-            let mut drafts = vec![Draft::head(Some(last), "retry")];
-            drafts.extend(pins);
-            chat.session.append(&drafts)?;
-        }
-        None => {
-            say("There is nothing to answer again.")?;
-            return Ok(After::GoOn);
-        }
-    }
+    branch::edit(chat, Edit::Retry {}, None)?;
     repl::turn(chat, editor, Input::Nothing)
 }
 
@@ -350,7 +313,7 @@ fn retry(chat: &mut Chat<'_>, editor: &mut Editor) -> Result<After> {
 fn copy(chat: &Chat<'_>) -> Result<()> {
     let limits = chat.agent().limits();
     let answer = chat.session.view(&limits, |path, _| {
-        let said = path.records.iter().rev().filter_map(|record| compact::said(record));
+        let said = path.records.iter().rev().filter_map(|record| speech::utterance(record));
         said.filter(|said| said.who == "Assistant").map(|said| said.text).next()
     })?;
     let Some(answer) = answer else { return say("There is no answer yet.") };
@@ -371,7 +334,7 @@ fn title(chat: &mut Chat<'_>, text: &str) -> Result<()> {
         let title = chat.row()?.title;
         return say(&format!("Title: {}", title.map_or("(none)".to_owned(), |title| screen::one_line(&title))));
     }
-    chat.session.append(&[Draft::title(text)])?;
+    branch::edit(chat, Edit::Title { title: text.parse()? }, None)?;
     say(&format!("Title: {}", screen::one_line(text)))
 }
 

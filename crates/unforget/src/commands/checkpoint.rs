@@ -2,45 +2,40 @@
 
 use std::io::Write as _;
 
-use unforget_core::json::quote;
-use unforget_core::record::Draft;
+use serde::Serialize;
+use unforget_core::edit::{self, Applied, Change, Edit, EditScope, StepName};
 use unforget_core::tree::{Kind, Label, Tree};
 
 use crate::cli;
-use crate::commands::{Context, point};
-use crate::failure::{Failure, Outcome, Result};
+use crate::commands::Context;
+use crate::failure::{Outcome, Result};
 use crate::screen;
 
+/// The answer of `--json`.
+#[derive(Serialize)]
+struct Checkpointed<'a> {
+    name: &'a StepName,
+    to: u64,
+}
+
 pub(crate) fn set(context: &Context, args: &cli::Checkpoint) -> Result<Outcome> {
-    let name = point::new_name(&args.checkpoint)?;
+    let at = args.at.as_deref().map(str::parse).transpose()?;
     let mut session = context.store.open(&context.resolve(&args.name)?)?;
-    let tree = Tree::read(&session.reader()?)?;
-    let to = match &args.at {
-        Some(text) => point::step(&tree, text)?,
-        None => tree.head().ok_or_else(|| Failure::usage("nothing was said yet"))?,
-    };
-    let label = Draft::label(Some(to), name);
-    // Whoever names an earlier record means the files of then, not those of now.
-    session.append(&[if args.at.is_none() { label.raw("now", "true") } else { label }])?;
+    let wanted = Edit::Checkpoint { name: args.checkpoint.parse()?, at };
+    let applied = edit::apply_one(&mut session, wanted, &EditScope::default())?;
     let mut out = anstream::stdout().lock();
-    if context.json {
-        writeln!(out, "{{\"name\":{},\"to\":{to}}}", quote(name))?;
-    } else {
-        writeln!(out, "{}", given(&tree, name, to))?;
+    match &applied.change {
+        Change::Named { name, to, .. } if context.json => screen::json_line(&mut out, &Checkpointed { name, to: *to })?,
+        _ => writeln!(out, "{}", given(&applied))?,
     }
     Ok(Outcome::Done)
 }
 
 /// What was named; a name that meant something else before means that no longer.
-pub(crate) fn given(before: &Tree, name: &str, to: u64) -> String {
-    let instead = match before.label(name) {
-        Some(Label { to: Some(old), kind, .. }) if old != to => {
-            let what = if kind == Kind::Branch { "the branch at record" } else { "record" };
-            format!(" (and no longer {what} {old})")
-        }
-        _ => String::new(),
-    };
-    format!("checkpoint {} is record {to}{instead}", screen::one_line(name))
+pub(crate) fn given(applied: &Applied) -> String {
+    let Change::Named { name, kind, to, instead } = &applied.change else { return String::new() };
+    let instead = instead.filter(|old| old != to).map(|old| format!(" (and no longer record {old})"));
+    format!("{kind} {} is record {to}{}", screen::one_line(name.as_str()), instead.unwrap_or_default())
 }
 
 pub(crate) fn list(context: &Context, args: &cli::Checkpoints) -> Result<Outcome> {
@@ -48,9 +43,7 @@ pub(crate) fn list(context: &Context, args: &cli::Checkpoints) -> Result<Outcome
     let mut out = anstream::stdout().lock();
     if context.json {
         for label in checkpoints(&tree) {
-            let line = serde_json::to_string(&label).map_err(|error| Failure::new(error.to_string()))?;
-            screen::write_stored(&mut out, line.as_bytes())?;
-            writeln!(out)?;
+            screen::json_line(&mut out, &label)?;
         }
         return Ok(Outcome::Done);
     }

@@ -6,6 +6,7 @@
 use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use unforget_core::edit::Target;
 use unforget_core::json::quote;
 use unforget_core::reader::LogReader;
 use unforget_core::record::Record;
@@ -14,7 +15,7 @@ use unforget_core::tree::{Place, Trail, Tree};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::Diff;
-use crate::commands::{Context, conversation, point, wrap};
+use crate::commands::{Context, conversation, wrap};
 use crate::failure::{Failure, Outcome, Result};
 use crate::screen;
 
@@ -69,12 +70,12 @@ pub(crate) fn run(context: &Context, args: &Diff) -> Result<Outcome> {
 /// The two lines that are meant; without names the head and the tip that was written last beside it.
 fn sides(tree: &Tree, a: Option<&str>, b: Option<&str>) -> Result<(Side, Side)> {
     let first = match a {
-        Some(text) => point::step(tree, text)?,
+        Some(text) => text.parse::<Target>()?.step(tree)?,
         None => tree.head().ok_or_else(|| Failure::usage("nothing was said yet"))?,
     };
     let trail_a = tree.path_to(first).unwrap_or_default();
     let second = match b {
-        Some(text) => point::step(tree, text)?,
+        Some(text) => text.parse::<Target>()?.step(tree)?,
         None => {
             let branches = tree.branches();
             let others = branches.iter().filter(|branch| branch.first.is_some() && !trail_a.has(branch.tip));

@@ -178,7 +178,10 @@ pub(crate) fn record(reader: &LogReader, name: &str) -> Result<u64> {
             if let Body::Label { to: Some(to), name: found } = &record.body
                 && found == name
             {
-                named = Some(if is_of_now(record.raw) { record.n } else { *to });
+                let says = |member, value| {
+                    json::members(record.raw).is_some_and(|it| json::member(&it, member) == Some(value))
+                };
+                named = (!says("as", "\"dropped\"")).then_some(if says("now", "true") { record.n } else { *to });
             }
         });
     }
@@ -187,11 +190,6 @@ pub(crate) fn record(reader: &LogReader, name: &str) -> Result<u64> {
         (None, None) => Err(Failure::usage(format!("there is no record or checkpoint `{name}` in this session"))
             .hint("`unforget show REF` tells the numbers of its records")),
     }
-}
-
-/// Whether a name was given to what was then, and not afterwards to an earlier record.
-fn is_of_now(raw: &str) -> bool {
-    json::members(raw).is_some_and(|members| json::member(&members, "now") == Some("true"))
 }
 
 /// A path and what else is told of it, as the members of a JSON object.

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use unforget_core::edit::Target;
 use unforget_core::fork::{Forked, Wish, fork};
 use unforget_core::json::quote;
 use unforget_core::key::Key;
@@ -9,13 +10,13 @@ use unforget_core::store::Entry;
 use unforget_core::tree::Tree;
 
 use crate::cli;
-use crate::commands::{Context, point};
+use crate::commands::Context;
 use crate::failure::{Outcome, Result};
 
 pub(crate) fn run(context: &Context, args: &cli::Fork) -> Result<Outcome> {
     let entry = context.resolve(&args.name)?;
     let at = match &args.at {
-        Some(text) => Some(point::step(&Tree::read(&context.store.read(&entry)?)?, text)?),
+        Some(text) => Some(text.parse::<Target>()?.step(&Tree::read(&context.store.read(&entry)?)?)?),
         None => None,
     };
     let key: Option<Key> = match &args.key {

@@ -5,10 +5,10 @@ use std::io::Write as _;
 
 use unforget_claude::id::SessionId as ClaudeId;
 use unforget_core::Error;
+use unforget_core::edit::{self, Edit, EditScope};
 use unforget_core::index::Place;
 use unforget_core::json::quote;
-use unforget_core::record::Draft;
-use unforget_core::retention::{self, Kept, Rules, Verdict};
+use unforget_core::retention::{self, Keep, Kept, Rules, Verdict};
 use unforget_core::store::Entry;
 use unforget_core::summary::{Row, State};
 
@@ -91,7 +91,8 @@ pub(crate) fn begin_anew(context: &Context, entry: &Entry, rules: &Rules) -> Opt
     let write = || -> Result<()> {
         let mut session = context.store.open(&Entry { row: row.clone(), dir: entry.dir.clone() })?;
         // What is said stays as it is; that it is said now is what counts.
-        session.append(&[Draft::expire(row.expires.as_deref())])?;
+        let after = row.expires.as_deref().map(Keep::parse).transpose()?;
+        edit::apply_one(&mut session, Edit::Expire { after }, &EditScope::default())?;
         context.close(session);
         Ok(())
     };

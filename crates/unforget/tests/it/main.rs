@@ -15,6 +15,7 @@ mod claude;
 mod commands;
 mod config;
 mod container;
+mod edits;
 #[cfg(all(feature = "agentcore", feature = "postgres", feature = "s3"))]
 mod elsewhere;
 mod errors;

@@ -150,16 +150,13 @@ impl Session {
 
     pub(super) fn row(&self) -> Row {
         let (mut label, mut given, mut said, mut expires) = (None, None, None, None);
-        let (mut turns, mut tokens, mut pinned) = (0, 0, false);
+        let (mut tokens, mut pinned) = (0, false);
         for (n, record) in self.records.iter().enumerate() {
             match &record.what {
                 What::Header { label: named } => label = named.clone(),
                 What::Label { label: named } => label = Some(named.clone()).filter(|label| !label.is_empty()),
                 What::Title { title } => given = Some(title.clone()),
-                What::User => {
-                    turns += 1;
-                    said = said.or(Some(record.words.join(" ")));
-                }
+                What::User => said = said.or(Some(record.words.join(" "))),
                 What::Turn { tokens: taken } if n >= self.own => tokens += taken,
                 What::Expire { after } => expires = Some(after.clone()),
                 What::Pinned { on } => pinned = *on,
@@ -174,7 +171,7 @@ impl Session {
             title: given.or(said),
             created_ms: self.records[0].ms,
             updated_ms: self.records.iter().rev().find(|record| record.is_use()).unwrap().ms,
-            turns,
+            turns: self.way_to(self.head()).iter().filter(|n| self.records[**n].what == What::User).count() as u64,
             records: self.records.len() as u64,
             tokens,
             head: self.head().map(|n| n as u64),

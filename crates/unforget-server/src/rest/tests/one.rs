@@ -215,6 +215,42 @@ async fn a_conversation_is_forked_rewound_and_marked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn any_edit_is_applied_and_tells_how_to_take_it_back() {
+    let server = Server::new().await;
+    let id = server.begin().await;
+    let path = format!("/sessions/{id}/edits");
+    server.say(&id, "one").await;
+    server.say(&id, "two").await;
+    let edits = async |edits: Value| {
+        let answer = server.post(&path, json!({ "edits": edits })).await.is(200);
+        answer["applied"].as_array().unwrap().clone()
+    };
+    let tip = server.get(&format!("/sessions/{id}")).await.is(200)["head"].as_u64().unwrap();
+    let undone = edits(json!([{ "edit": "undo" }])).await;
+    assert_eq!((&undone[0]["change"], &undone[0]["words"]), (&json!("moved"), &json!("two")));
+    assert_eq!(undone[0]["inverse"], json!([{ "edit": "redo" }]));
+    assert_eq!(server.get(&format!("/sessions/{id}")).await.is(200)["turns"], 1);
+    assert_eq!(edits(undone[0]["inverse"].clone()).await[0]["after"]["head"], tip);
+    server.post(&path, json!({ "edits": [{ "edit": "redo" }] })).await.fails(409, "conflict");
+    let named = edits(json!([
+        { "edit": "checkpoint", "name": "here" }, { "edit": "branch", "name": "side" }, { "edit": "title", "title": "T" }
+    ]));
+    let changes: Vec<Value> = named.await.iter().map(|it| it["change"].clone()).collect();
+    assert_eq!(changes, ["named", "named", "session"]);
+    for (edit, status, code) in [
+        (json!({ "edit": "checkpoint", "name": "side" }), 409, "conflict"),
+        (json!({ "edit": "switch", "to": "here" }), 400, "invalid"),
+        (json!({ "edit": "undo", "files": true }), 400, "invalid"),
+        (json!({ "edit": "forget" }), 400, "invalid"),
+    ] {
+        server.post(&path, json!({ "edits": [edit] })).await.fails(status, code);
+    }
+    server.post(&path, json!({ "edits": [] })).await.fails(400, "invalid");
+    let many: Vec<Value> = (0..101).map(|_| json!({ "edit": "undo" })).collect();
+    server.post(&path, json!({ "edits": many })).await.fails(400, "invalid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_branch_is_begun_anywhere_and_the_others_stay_where_they_are() {
     let server = Server::new().await;
     let id = server.begin().await;
@@ -310,6 +346,7 @@ async fn while_a_turn_runs_nothing_is_changed_and_everything_is_read() {
         ("/checkpoint", json!({ "name": "x" })),
         ("/branch", json!({ "name": "x" })),
         ("/pin", json!({ "n": 1, "pinned": true })),
+        ("/edits", json!({ "edits": [{ "edit": "undo" }] })),
         ("/compact", json!({})),
         ("/resume", json!({})),
     ] {

@@ -1,21 +1,20 @@
 //! Commands that move through a conversation: `/tree`, `/branch`, `/switch-branch`, `/rewind`, `/undo`, `/redo`, `/fork`.
 //!
-//! Every one of them appends a record or two and changes nothing that was said. Each tells where the conversation is now
-//! and how to come back, so that nobody has to be careful.
+//! Each is an edit (`unforget_core::edit`): a record or two that change nothing that was said. Each tells where the
+//! conversation is now and how to come back.
 
 use std::collections::HashMap;
 
-use unforget_agent::compact;
+use unforget_core::edit::{self, Applied, Change, Edit, EditScope, Plan, Target};
 use unforget_core::fork::{Wish, fork};
-use unforget_core::json;
-use unforget_core::record::{Draft, Parent};
 use unforget_core::scan::Scanner;
-use unforget_core::tree::{AS_BRANCH, Branch, Detail, Kind, REDO, Spot, Trail, Tree};
+use unforget_core::speech;
+use unforget_core::tree::{Branch, Detail, Kind, Trail, Tree};
 
 use super::super::{Chat, banner};
 use super::files::{Went, Words, restore_files};
 use super::say;
-use crate::commands::{self, point};
+use crate::commands;
 use crate::editor::Editor;
 use crate::failure::{Failure, Result};
 use crate::screen;
@@ -27,7 +26,7 @@ const LINE: usize = 76;
 
 /// The branches of this conversation.
 pub(super) fn tree_of(chat: &Chat<'_>) -> Result<Tree> {
-    Ok(Tree::read(&chat.session.reader()?)?)
+    Ok(chat.session.tree()?)
 }
 
 pub(super) fn tree(chat: &Chat<'_>, argument: &str) -> Result<()> {
@@ -42,26 +41,30 @@ pub(super) fn tree(chat: &Chat<'_>, argument: &str) -> Result<()> {
 
 /// Names the head, and goes on from it on a branch of that name.
 pub(super) fn branch(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
-    let tree = tree_of(chat)?;
     if argument.is_empty() {
+        let tree = tree_of(chat)?;
         return list(chat, &tree);
     }
-    let name = point::new_name(argument)?;
-    let Some(head) = tree.head() else { return Err(Failure::usage("nothing was said yet")) };
-    if let Some(known) = tree.label(name) {
-        let hint = match known.kind {
-            Kind::Branch => format!("/switch-branch {name} goes on there"),
-            Kind::Checkpoint => "choose another name".to_owned(),
-        };
-        let kind = if known.kind == Kind::Branch { "branch" } else { "checkpoint" };
-        return Err(Failure::usage(format!("there is a {kind} `{name}` already")).hint(hint));
+    let applied = edit(chat, Edit::Branch { name: argument.parse()?, at: None }, None)?;
+    let Change::Named { name, to, .. } = &applied.change else { return Ok(()) };
+    say(&format!("Branch {} begins behind record {to}.", screen::one_line(name.as_str())))?;
+    match (&applied.before.branch, applied.before.head) {
+        (Some(old), _) => say(&format!("/switch-branch {} goes back to where you were.", screen::one_line(old))),
+        (None, Some(head)) => say(&format!("/switch-branch {head} goes back to where you were.")),
+        (None, None) => Ok(()),
     }
-    chat.session.append(&[Draft::label(Some(head), name).text("as", AS_BRANCH)])?;
-    say(&format!("Branch {} begins behind record {head}.", screen::one_line(name)))?;
-    match tree.current() {
-        Some(old) => say(&format!("/switch-branch {} goes back to where you were.", screen::one_line(old))),
-        None => say(&format!("/switch-branch {head} goes back to where you were.")),
-    }
+}
+
+/// Applies an edit to this conversation; `files` is the record that has the files from before, if they came along.
+pub(super) fn edit(chat: &mut Chat<'_>, edit: Edit, files: Option<u64>) -> Result<Applied> {
+    let scope = EditScope { limits: chat.agent().limits(), files };
+    Ok(edit::apply_one(&mut chat.session, edit, &scope)?)
+}
+
+/// What an edit will do, before it does.
+fn plan(chat: &Chat<'_>, edit: &Edit) -> Result<Option<Applied>> {
+    let scope = EditScope { limits: chat.agent().limits(), files: None };
+    Ok(Plan::of(&chat.session, std::slice::from_ref(edit), &scope)?.applied().first().cloned())
 }
 
 fn list(chat: &Chat<'_>, tree: &Tree) -> Result<()> {
@@ -95,7 +98,7 @@ fn words_before(chat: &Chat<'_>, tree: &Tree, branches: &[Branch]) -> Result<Has
     let (mut scanner, mut forward) = (Scanner::default(), reader.forward(0));
     while let Some(line) = forward.next()? {
         scanner.feed(&line, |record| {
-            let Some(said) = compact::said(&record).filter(|said| said.who == "User") else { return };
+            let Some(said) = speech::utterance(&record).filter(|said| said.who == "User") else { return };
             for (tip, _) in ways.iter().filter(|(_, way)| way.has(record.n)) {
                 before.insert(*tip, screen::fit(&screen::one_line(&said.text), WORDS));
             }
@@ -108,18 +111,7 @@ pub(super) fn switch_branch(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
     if argument.is_empty() {
         return Err(Failure::usage("which one? /switch-branch <name or record>").hint("/branch lists them"));
     }
-    let tree = tree_of(chat)?;
-    let spot = match argument.parse::<u64>() {
-        Ok(n) => {
-            let n = point::numbered(&tree, n)?;
-            Spot { head: Some(n), branch: tree.branch_at(n).map(str::to_owned), files: None }
-        }
-        Err(_) => {
-            let label = point::named(&tree, argument, Kind::Branch)?;
-            Spot { head: label.to, branch: Some(label.name), files: None }
-        }
-    };
-    go(chat, &tree, &spot, Move { reason: "switch", files: None })
+    go(chat, Edit::Switch { to: argument.parse()? }, None)
 }
 
 pub(super) fn rewind(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> Result<()> {
@@ -128,12 +120,17 @@ pub(super) fn rewind(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -
         let failure = Failure::usage("where to? /rewind <record> [--files]: the conversation goes on behind it");
         return Err(failure.hint("/history and /tree show the numbers; /undo takes back the last turn"));
     }
-    let tree = tree_of(chat)?;
-    let n = point::step(&tree, &words.rest)?;
-    let Some(files) = with_files(chat, editor, Some(n), &words)? else { return Ok(()) };
-    let tree = tree_of(chat)?;
-    let spot = Spot { head: Some(n), branch: tree.branch_at(n).map(str::to_owned), files: None };
-    go(chat, &tree, &spot, Move { reason: "rewind", files })
+    go_with(chat, editor, Edit::Rewind { to: words.rest.parse()? }, &words)
+}
+
+/// Moves the head, and before it the files if they are to come along. A crash in between leaves the conversation where it
+/// is, and the same command finishes both.
+fn go_with(chat: &mut Chat<'_>, editor: &mut Editor, edit: Edit, words: &Words<'_>) -> Result<()> {
+    let Some(planned) = plan(chat, &edit)? else { return Ok(()) };
+    match with_files(chat, editor, planned.after.head, words)? {
+        Some(files) => go(chat, edit, files),
+        None => Ok(()),
+    }
 }
 
 /// Restores files if they are to come along; the record that undoes that, or none at all if the person said no.
@@ -156,53 +153,22 @@ fn with_files(
 /// Takes back the last turn: the conversation goes on before the last words of the person.
 pub(super) fn undo(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> Result<()> {
     let words = only_flags("undo", argument)?;
-    let found = chat.session.view(&chat.agent().limits(), |path, _| {
-        let by_person = |raw| json::members(raw).is_some_and(|members| json::member(&members, "by").is_none());
-        let said = path.records.iter().enumerate().rev().find_map(|(at, record)| {
-            let said = compact::said(record).filter(|said| said.who == "User" && by_person(record.raw))?;
-            let before = match record.parent {
-                Parent::Record(n) => Some(n),
-                Parent::Previous | Parent::Head(_) | Parent::Nothing => {
-                    path.records[..at].last().map(|record| record.n)
-                }
-            };
-            Some((said.text, before))
-        });
-        let compacted = path.records.iter().any(|record| record.kind() == "compaction");
-        (said, compacted)
-    })?;
-    let (text, to) = match found {
-        (Some(found), _) => found,
-        (None, true) => {
-            let failure = Failure::usage("the last turn is behind a summary");
-            return Err(failure.hint("/undo-compact brings it back; /rewind <record> goes to any point"));
-        }
-        (None, false) => return say("There is nothing to take back."),
-    };
-    let Some(files) = with_files(chat, editor, to, &words)? else { return Ok(()) };
-    let tree = tree_of(chat)?;
-    let branch = to.and_then(|n| tree.branch_at(n)).map(str::to_owned);
-    say(&format!("Taken back: {}", screen::fit(&screen::one_line(&text), WORDS)))?;
-    go(chat, &tree, &Spot { head: to, branch, files: None }, Move { reason: "undo", files })
+    go_with(chat, editor, Edit::Undo {}, &words)
 }
 
-/// Goes back to where the conversation was before its head was moved; files that were taken back with it come along.
+/// Goes forward to where the conversation was before the last move back; files that were taken back with it come along.
 pub(super) fn redo(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -> Result<()> {
     let mut words = only_flags("redo", argument)?;
-    let tree = tree_of(chat)?;
-    let Some(spot) = tree.redo().cloned() else {
-        let failure = Failure::usage("there is nothing to go forward to: no /undo, or words since it");
-        return Err(failure.hint("nothing is lost: /tree shows the other lines, /switch-branch goes to one"));
-    };
-    words.files |= spot.files.is_some();
-    if with_files(chat, editor, spot.files.or(spot.head), &words)?.is_none() {
-        return match spot.head {
+    let Some(planned) = plan(chat, &Edit::Redo {})? else { return Ok(()) };
+    let files = tree_of(chat)?.redo().and_then(|moved| moved.from.files);
+    words.files |= files.is_some();
+    if with_files(chat, editor, files.or(planned.after.head), &words)?.is_none() {
+        return match planned.after.head {
             Some(n) => say(&format!("/switch-branch {n} goes forward without the files.")),
             None => Ok(()),
         };
     }
-    let tree = tree_of(chat)?;
-    go(chat, &tree, &spot, Move { reason: REDO, files: None })
+    go(chat, Edit::Redo {}, None)
 }
 
 /// The flags behind a command that takes nothing else.
@@ -217,49 +183,37 @@ fn only_flags<'a>(command: &str, argument: &'a str) -> Result<Words<'a>> {
     }
 }
 
-/// How the head is moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Move {
-    /// Why.
-    pub(super) reason: &'static str,
-    /// The record that has the files from before, if they came along.
-    pub(super) files: Option<u64>,
-}
-
 /// Moves the head and tells how to come back.
-pub(super) fn go(chat: &mut Chat<'_>, tree: &Tree, spot: &Spot, Move { reason, files }: Move) -> Result<()> {
-    if tree.head() == spot.head && tree.current() == spot.branch.as_deref() {
+pub(super) fn go(chat: &mut Chat<'_>, movement: Edit, files: Option<u64>) -> Result<()> {
+    let is_redo = matches!(movement, Edit::Redo {});
+    let Applied { record, before, after, change, .. } = edit(chat, movement, files)?;
+    if record.is_none() {
         return say("That is where the conversation is.");
     }
-    let head = Draft::head(spot.head, reason);
-    let head = match &spot.branch {
-        Some(branch) => head.text("branch", branch),
-        None => head.raw("branch", "null"),
-    };
-    let head = match files {
-        Some(n) => head.raw("files", &n.to_string()),
-        None => head,
-    };
-    chat.session.append(&[head])?;
-    // While there is one branch only, nobody needs its name.
+    if let Change::Moved { words: Some(words) } = change {
+        say(&format!("Taken back: {}", screen::fit(&screen::one_line(&words), WORDS)))?;
+    }
+    let tree = tree_of(chat)?;
+    // While there is one branch only, its name says nothing.
     let branches = tree.labels().into_iter().filter(|label| label.kind == Kind::Branch).count();
-    let on = spot.branch.as_deref().filter(|_| branches > 1);
+    let on = after.branch.as_deref().filter(|_| branches > 1);
     let on = on.map_or(String::new(), |name| format!(" on {}", screen::one_line(name)));
-    let at = spot.head.map_or("at the very beginning".to_owned(), |n| format!("at record {n}"));
+    let at = after.head.map_or("at the very beginning".to_owned(), |n| format!("at record {n}"));
     say(&screen::fit(&format!("Now {at}{on}{}", last_words(chat)?), LINE))?;
-    match (reason, tree.head()) {
-        (REDO, Some(old)) => say(&format!("/switch-branch {old} goes back again.")),
-        (REDO, None) => Ok(()),
-        (_, Some(_)) if files.is_some() => say("Nothing is lost: /redo comes back, with the files."),
-        (_, Some(old)) => say(&format!("Nothing is lost: /redo or /switch-branch {old} comes back.")),
-        (_, None) => say("Nothing is lost: /redo comes back."),
+    let is_redoable = !is_redo && tree.redo().is_some_and(|moved| Some(moved.n) == record);
+    match before.head {
+        Some(old) if is_redo => say(&format!("/switch-branch {old} goes back again.")),
+        _ if is_redoable && files.is_some() => say("Nothing is lost: /redo comes back, with the files."),
+        Some(old) if is_redoable => say(&format!("Nothing is lost: /redo or /switch-branch {old} comes back.")),
+        Some(old) => say(&format!("Nothing is lost: /switch-branch {old} comes back.")),
+        None => Ok(()),
     }
 }
 
 /// What was said last on the path to the head.
 fn last_words(chat: &Chat<'_>) -> Result<String> {
     let said = chat.session.view(&chat.agent().limits(), |path, _| {
-        let mut said = path.records.iter().rev().filter_map(|record| compact::said(record));
+        let mut said = path.records.iter().rev().filter_map(|record| speech::utterance(record));
         said.next()
     })?;
     Ok(match said {
@@ -277,10 +231,9 @@ fn last_words(chat: &Chat<'_>) -> Result<String> {
 
 /// Makes a session of its own of the way to a step, and goes on in it.
 pub(super) fn fork_session(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
-    let tree = tree_of(chat)?;
     let at = match argument {
         "" => None,
-        text => Some(point::step(&tree, text)?),
+        text => Some(text.parse::<Target>()?.step(&tree_of(chat)?)?),
     };
     let Some(entry) = chat.context.store.entry(chat.session.id())? else {
         return Err(Failure::new("this session is not in the store any more"));

@@ -3,14 +3,14 @@
 //! A checkpoint is a `label` record: it costs a line and holds for ever. Restoring moves the head there, and what is sent
 //! next is, byte for byte, what would have been sent then. With `--files` the files that the tools changed come along.
 
-use unforget_core::record::Draft;
-use unforget_core::tree::{Kind, Spot};
+use unforget_core::edit::{Edit, StepName, named};
+use unforget_core::tree::Kind;
 
 use super::super::Chat;
-use super::branch::{Move, go, tree_of};
+use super::branch::{edit, go, tree_of};
 use super::files::{Went, Words, keep_files, restore_files};
 use super::say;
-use crate::commands::{checkpoint, files, point};
+use crate::commands::{checkpoint, files};
 use crate::editor::Editor;
 use crate::failure::{Failure, Result};
 
@@ -21,21 +21,12 @@ pub(super) fn set(chat: &mut Chat<'_>, argument: &str) -> Result<()> {
         return Err(Failure::usage("what is it called? /checkpoint <name> [--files]")
             .hint("/checkpoints lists those there are"));
     }
-    let name = point::new_name(&words.rest)?;
-    let tree = tree_of(chat)?;
-    if tree.head().is_none() {
-        return Err(Failure::usage("nothing was said yet"));
-    }
-    if tree.label(name).is_some_and(|label| label.kind == Kind::Branch) {
-        return Err(Failure::usage(format!("`{name}` is a branch")).hint("choose another name"));
-    }
+    let name: StepName = words.rest.parse()?;
     if words.files {
         keep_files(chat)?;
     }
-    // Keeping files takes steps of its own.
-    let Some(head) = chat.session.head() else { return Err(Failure::usage("nothing was said yet")) };
-    chat.session.append(&[Draft::label(Some(head), name).raw("now", "true")])?;
-    say(&format!("Set: {}.", checkpoint::given(&tree, name, head)))?;
+    let applied = edit(chat, Edit::Checkpoint { name: name.clone(), at: None }, None)?;
+    say(&format!("Set: {}.", checkpoint::given(&applied)))?;
     let files = if words.files { " --files" } else { "" };
     say(&format!("/restore {name}{files} comes back to it."))
 }
@@ -52,19 +43,16 @@ pub(super) fn restore(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) 
     if words.rest.is_empty() {
         return Err(Failure::usage("which one? /restore <name> [--files]").hint("/checkpoints lists them"));
     }
-    let tree = tree_of(chat)?;
-    let label = point::named(&tree, &words.rest, Kind::Checkpoint)?;
+    let name: StepName = words.rest.parse()?;
+    named(&tree_of(chat)?, &name, Some(Kind::Checkpoint))?;
     // Files first: a crash in between leaves the conversation where it is, and the same command finishes both.
     let mut came_along = None;
     if words.files {
-        let at = files::record(&chat.session.reader()?, &label.name)?;
+        let at = files::record(&chat.session.reader()?, name.as_str())?;
         match restore_files(chat, editor, at, words.options)? {
             Went::On(undo) => came_along = undo,
             Went::Nowhere => return Ok(()),
         }
     }
-    let tree = tree_of(chat)?;
-    let branch = label.to.and_then(|n| tree.branch_at(n)).map(str::to_owned);
-    let spot = Spot { head: label.to, branch, files: None };
-    go(chat, &tree, &spot, Move { reason: "restore", files: came_along })
+    go(chat, Edit::Restore { name }, came_along)
 }

@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 
-use unforget_core::record::Draft;
+use unforget_core::edit::Edit;
 use unforget_core::scan::Scanner;
 use unforget_core::usage::Ledger;
 
+use super::branch::edit;
 use super::say;
 use crate::chat::Chat;
-use crate::commands::keep::{after, checked_label, meaning};
+use crate::commands::keep::{after, label_of, meaning};
 use crate::commands::usage::{Hours, Row, Sums, table, unpriced};
 use crate::failure::Result;
 use crate::screen;
@@ -22,7 +23,7 @@ pub(super) fn label(chat: &mut Chat<'_>, text: &str) -> Result<()> {
             let label = chat.row()?.label;
             return say(&format!("Label: {}", label.map_or("(none)".to_owned(), |label| screen::one_line(&label))));
         }
-        text => chat.session.append(&[Draft::label(None, checked_label(text)?)])?,
+        text => edit(chat, Edit::Label { label: label_of(text)? }, None)?,
     };
     chat.label = chat.row()?.label;
     match &chat.label {
@@ -33,7 +34,7 @@ pub(super) fn label(chat: &mut Chat<'_>, text: &str) -> Result<()> {
 
 pub(super) fn expire(chat: &mut Chat<'_>, text: &str) -> Result<()> {
     if !text.is_empty() {
-        chat.session.append(&[Draft::expire(after(text)?.as_deref())])?;
+        edit(chat, Edit::Expire { after: after(text)? }, None)?;
     }
     let row = chat.row()?;
     say(&format!("This session {}.", screen::one_line(&meaning(row.expires.as_deref()))))?;

@@ -54,10 +54,10 @@ fn undo_takes_back_the_last_turn_and_redo_brings_it_back() {
 fn an_undo_of_everything_ends_at_the_beginning() {
     let scene = Scene::online();
     let mut terminal = scene.chat();
-    assert!(terminal.say("/undo").contains("There is nothing to take back."));
+    assert!(terminal.say("/undo").contains("error: there is nothing to take back"));
     terminal.say("one");
     assert!(terminal.say("/undo").contains("before any words"));
-    assert!(terminal.say("/undo").contains("There is nothing to take back."));
+    assert!(terminal.say("/undo").contains("error: there is nothing to take back"));
     terminal.say("anew");
     assert_eq!(sent(&scene), ["anew"]);
 }

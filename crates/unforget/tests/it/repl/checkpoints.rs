@@ -58,11 +58,11 @@ fn what_is_no_checkpoint_is_not_restored() {
     for (wrong, why) in [
         ("/restore", "which one?"),
         ("/restore nothing", "hint: there are: point"),
-        ("/restore side", "`side` is a branch: /switch-branch side goes there"),
-        ("/switch-branch point", "`point` is a checkpoint: /restore point goes there"),
+        ("/restore side", "hint: /switch-branch side goes there"),
+        ("/switch-branch point", "hint: /restore point goes there"),
         ("/checkpoint", "what is it called?"),
         ("/checkpoint 7", "a name must not be a number"),
-        ("/checkpoint side", "`side` is a branch"),
+        ("/checkpoint side", "there is a branch `side` already"),
     ] {
         let told = terminal.say(wrong);
         assert!(told.contains("error: ") && told.contains(why), "{wrong}: {told}");

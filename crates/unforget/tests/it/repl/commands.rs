@@ -41,7 +41,7 @@ fn a_title_is_shown_set_and_found_again() {
 fn pins_are_made_listed_and_let_go() {
     let scene = Scene::offline();
     let mut terminal = scene.chat();
-    assert!(terminal.say("/pin").contains("error: there is no such record"));
+    assert!(terminal.say("/pin").contains("error: nothing was said yet"));
     terminal.say("my name is Ada");
     let told = terminal.say("/pin");
     assert!(told.contains("Pinned record") && told.contains("my name is Ada"), "{told}");
@@ -52,7 +52,7 @@ fn pins_are_made_listed_and_let_go() {
     let number = &pin[0]["to"];
     assert!(terminal.say(&format!("/pin off {number}")).contains("is pinned no longer"));
     assert!(terminal.say("/pin list").contains("Nothing is pinned."));
-    assert!(terminal.say("/pin 999").contains("error: there is no such record"));
+    assert!(terminal.say("/pin 999").contains("error: there is no record 999 in what the model sees"));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn retry_of_an_answered_message_replaces_the_answer() {
     scene.api().push(blocks("a poor answer"));
     scene.api().push(blocks("a better answer"));
     let mut terminal = scene.chat();
-    assert!(terminal.say("/retry").contains("There is nothing to answer again."));
+    assert!(terminal.say("/retry").contains("error: there is nothing to answer again"));
     terminal.say("say something");
     assert!(terminal.say("/retry").contains("a better answer"));
     terminal.say("go on");

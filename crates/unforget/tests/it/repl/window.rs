@@ -47,7 +47,7 @@ fn compact_frees_room_survives_a_restart_and_can_be_undone() {
     again.say("hello");
     assert!(!scene.last_request().to_string().contains("SUMMARY:"));
     assert!(scene.last_request().to_string().contains("turn 1 [[long:600]]"));
-    assert!(again.say("/undo-compact").contains("Nothing was compacted here."), "{}", again.text());
+    assert!(again.say("/undo-compact").contains("error: nothing was compacted here"), "{}", again.text());
     assert!(scene.api().refusals().is_empty());
 }
 

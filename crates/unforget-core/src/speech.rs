@@ -1,40 +1,42 @@
-//! What records say, in words: for a summariser to read.
+//! What records say, in words: for people, for a summariser, and for pins.
 //!
-//! Thinking and pictures are left out, results are shortened: their ends tell most, and a summary is no archive. The
-//! transcript is.
+//! Thinking and pictures are left out, results are shortened at both ends. The full text stays in the transcript.
 
-use unforget_core::json;
-use unforget_core::record::{Body, Record};
+use std::borrow::Cow;
 
-use super::digest::bounded;
+use crate::history::{self, Path};
+use crate::json;
+use crate::record::{Body, Record};
 
-/// How much of a result a summariser reads, in bytes.
+/// Most bytes of all pinned texts together.
+pub const MAX_PINNED: usize = 32 * 1024;
+/// How much of a result is read, in bytes.
 const RESULT: usize = 2000;
 /// How much of a call's arguments.
 const INPUT: usize = 1000;
 /// How much of a single text.
 const TEXT: usize = 24_000;
 
-/// What a record says, and who says it.
+/// What a record says, and its speaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct Utterance {
     /// The record.
     pub n: u64,
     /// `User`, `Assistant`, `Tool call` or `Tool result`.
     pub who: &'static str,
-    /// What is said.
+    /// The words.
     pub text: String,
 }
 
-impl Said {
-    /// `User: what is said`.
+impl Utterance {
+    /// `User: the words`.
     pub fn line(&self) -> String {
         format!("{}: {}", self.who, self.text)
     }
 }
 
-/// What a record says; none if that is nothing a summary would be about.
-pub fn said(record: &Record<'_>) -> Option<Said> {
+/// What a record says; none if it has no words.
+pub fn utterance(record: &Record<'_>) -> Option<Utterance> {
     let n = record.n;
     let (who, text) = match &record.body {
         Body::User { .. } => ("User", bounded(&words_of_user(record)?, TEXT)),
@@ -47,15 +49,45 @@ pub fn said(record: &Record<'_>) -> Option<Said> {
         }
         _ => return None,
     };
-    Some(Said { n, who, text })
+    Some(Utterance { n, who, text })
 }
 
 /// The user's words in a record; none if it holds none.
-pub(super) fn words_of_user(record: &Record<'_>) -> Option<String> {
+pub fn words_of_user(record: &Record<'_>) -> Option<String> {
     match &record.body {
         Body::User { content } => words(content),
         _ => None,
     }
+}
+
+/// What is pinned at the end of a path: the records, and their words.
+pub fn pins(path: &Path<'_, '_>) -> Vec<(u64, String)> {
+    let mut pins: Vec<(u64, String)> = Vec::new();
+    for record in &path.records {
+        match &record.body {
+            Body::Compaction { pinned: Some(raw), .. } => {
+                pins.extend(history::pins(raw).into_iter().map(|(n, text)| (n, text.into_owned())));
+            }
+            Body::Pin { to, text } => {
+                pins.retain(|(n, _)| n != to);
+                pins.extend(text.as_ref().map(|text| (*to, text.clone().into_owned())));
+            }
+            _ => {}
+        }
+    }
+    pins
+}
+
+/// The text, or both ends of it, in at most `most` bytes.
+pub fn bounded(text: &str, most: usize) -> String {
+    const GAP: &str = " […] ";
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let half = most.saturating_sub(GAP.len()) / 2;
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
+    format!("{}{GAP}{}", &text[..head], &text[tail..])
 }
 
 /// The text in content: a string, or the text blocks of a list.
@@ -69,7 +101,7 @@ fn words(content: &str) -> Option<String> {
             let members = json::members(block)?;
             let kind = json::member(&members, "type").and_then(json::string)?;
             match kind.as_ref() {
-                "text" => json::member(&members, "text").and_then(json::string).map(std::borrow::Cow::into_owned),
+                "text" => json::member(&members, "text").and_then(json::string).map(Cow::into_owned),
                 "image" | "document" => Some(format!("[{kind}]")),
                 _ => None,
             }
