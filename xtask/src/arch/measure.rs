@@ -15,6 +15,10 @@ pub(super) const REPEATED: &str = "repeated_names";
 const COLUMNS: usize = 120;
 /// Words that name no actor.
 const BANNED: [&str; 4] = ["whoever", "nobody", "somebody", "is told"];
+/// What writes down a change of a session that is no turn.
+const EDITS: [&str; 7] = ["head(", "label(", "title(", "pin(", "pinned(", "expire(", "undo("];
+/// The modules of the store that may: edits themselves, and those that say again what was said.
+const EDITORS: [&str; 5] = ["edit", "fork", "import", "rebase", "record"];
 /// Names that every crate has one of.
 const EXEMPT: [&str; 2] = ["Error", "Result"];
 
@@ -47,6 +51,7 @@ pub(super) struct Crate {
     surface: Found,
     wide: Found,
     banned: Found,
+    edits: Found,
     types: Vec<(String, String)>,
 }
 
@@ -59,6 +64,7 @@ impl Crate {
             ("lines", &self.lines),
             ("wide_comments", &self.wide),
             ("banned_words", &self.banned),
+            ("stray_edits", &self.edits),
         ]
     }
 }
@@ -84,6 +90,7 @@ pub(super) fn of(name: &'static str) -> Result<Crate> {
         lines: Found(Vec::new(), lines),
         wide: Found::of(sources.iter().flat_map(wide).collect()),
         banned: Found::of(sources.iter().flat_map(banned).collect()),
+        edits: Found::of(sources.iter().flat_map(stray_edits).collect()),
     })
 }
 
@@ -267,6 +274,25 @@ fn banned(source: &Source) -> Vec<String> {
     found
 }
 
+/// Places beside the store's `edit` that build the records of edits.
+fn stray_edits(source: &Source) -> Vec<String> {
+    if source.modules.first().is_some_and(|module| EDITORS.contains(&module.as_str())) {
+        return Vec::new();
+    }
+    let product = source.text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = product.lines().enumerate();
+    let stray = lines.filter(|(_, line)| {
+        line.match_indices("Draft::").any(|(at, draft)| {
+            let call = &line[at + draft.len()..];
+            EDITS.iter().any(|edit| {
+                let kind = edit.trim_end_matches('(');
+                call.starts_with(edit) || call.starts_with(&format!("new(\"{kind}\""))
+            })
+        })
+    });
+    stray.map(|(at, _)| format!("{}:{}", source.path, at + 1)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,5 +338,13 @@ mod tests {
         assert_eq!(found, ["a.rs:1: nobody", "a.rs:1: is told"]);
         let comment = format!("//{}", " x".repeat(60));
         assert_eq!(wide(&source("a.rs", &["a"], &comment)), ["a.rs:1"]);
+    }
+
+    #[test]
+    fn records_of_edits_are_built_in_one_place() {
+        let text = "fn f() { Draft::user(\"x\"); }\nlet a = Draft::head(None, \"x\");\nlet b = Draft::new(\"title\");\n\
+                    #[cfg(test)]\nmod tests { Draft::undo(1); }";
+        assert_eq!(stray_edits(&source("a.rs", &["chat"], text)), ["a.rs:2", "a.rs:3"]);
+        assert_eq!(stray_edits(&source("a.rs", &["edit", "plan"], text)), Vec::<String>::new());
     }
 }
