@@ -12,7 +12,7 @@
 
 pub mod blob;
 pub mod bundle;
-pub mod catalog;
+pub mod directory;
 pub mod doctor;
 pub mod encode;
 pub mod error;

@@ -17,13 +17,13 @@ use std::cmp::Ordering;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::directory::{Directory, Entry};
 use crate::error::{IoContext as _, Result};
 use crate::key::Key;
 use crate::layout::{self, AgentDir};
 use crate::medium::FileKind;
 use crate::retention::Pattern;
 use crate::stamp::SessionId;
-use crate::store::{Entry, Store};
 use crate::summary::State;
 
 mod age;
@@ -152,7 +152,7 @@ impl Place {
 }
 
 /// The sessions that a filter leaves, by their names alone: no transcript is looked at.
-pub fn places(store: &Store, filter: &Filter) -> Result<Vec<Place>> {
+pub fn places(store: &Directory, filter: &Filter) -> Result<Vec<Place>> {
     let mut places = Vec::new();
     for (root, is_trashed) in [(layout::AGENTS, false), (layout::TRASH, true)] {
         if is_trashed && filter.trash == Trash::LeftOut {
@@ -180,7 +180,7 @@ pub fn places(store: &Store, filter: &Filter) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-fn both_names(store: &Store, a: &Place, b: &Place) -> bool {
+fn both_names(store: &Directory, a: &Place, b: &Place) -> bool {
     let identity = |place: &Place| store.medium().stat(&place.transcript()).map(|stat| stat.identity).ok();
     identity(a).is_some() && identity(a) == identity(b)
 }

@@ -18,10 +18,10 @@ use unforget_agent::model::{BoxFuture, Model};
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::{Call, OUTSIDE, Toolbox};
 use unforget_agent::turn::{Ended, Input, run_turn};
+use unforget_core::directory::OnMissing;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::session::Session;
-use unforget_core::store::OnMissing;
 use unforget_core::summary::{self, Row};
 use unforget_remote::sync::Native;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::CommandFactory as _;
-use unforget_core::catalog::{Catalog, Holders, Notes};
+use unforget_core::directory::{Directory, Entry, Listing};
 use unforget_core::history::Limits;
 use unforget_core::index::Place;
 use unforget_core::json;
@@ -20,7 +20,7 @@ use unforget_core::restore::{self, Restored};
 use unforget_core::scan::{Scan, Scanner};
 use unforget_core::session::Session;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::{Entry, Listing, Store};
+use unforget_core::store::{Holders, Notes, Store};
 use unforget_core::{Error, blob::Blobs};
 
 use crate::cli::{Chat, Cli, Command};
@@ -65,9 +65,9 @@ const FULL_ID: usize = 36;
 
 /// What every command works with.
 pub(crate) struct Context {
-    pub(crate) store: Store,
+    pub(crate) store: Directory,
     /// Which sessions there are.
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Store,
     pub(crate) home: PathBuf,
     pub(crate) json: bool,
     /// Caches of a newer version that a person has heard of.
@@ -107,7 +107,7 @@ pub(crate) fn run(cli: Cli, chat: impl Fn(&Context, &Chat) -> Result<Outcome>) -
     };
     let catalog = home::catalog(home.clone(), durability);
     let context =
-        Context { store: catalog.store().clone(), catalog, home, json: cli.json, told_newer: Mutex::default() };
+        Context { store: catalog.directory().clone(), catalog, home, json: cli.json, told_newer: Mutex::default() };
     match command {
         None => chat(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
         Some(Command::Chat(args)) => chat(&context, &args),

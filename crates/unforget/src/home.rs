@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
-use unforget_core::catalog::Catalog;
+use unforget_core::directory::Directory;
 use unforget_core::index::Index;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
@@ -36,10 +36,10 @@ pub(crate) fn history_file() -> Option<PathBuf> {
 }
 
 /// The sessions in that directory, with their index.
-pub(crate) fn catalog(directory: PathBuf, durability: Durability) -> Catalog {
+pub(crate) fn catalog(directory: PathBuf, durability: Durability) -> Store {
     let (medium, source) = (Arc::new(Os::new(directory)), Arc::new(System));
     let index = Arc::new(Index::new(medium.clone(), source.clone()));
-    Catalog::new(Store::new(medium, source, durability).indexed(index.clone()), Some(index))
+    Store::new(Directory::new(medium, source, durability).indexed(index.clone()), Some(index))
 }
 
 /// A folder and the name of a file in it.

@@ -7,9 +7,9 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::row::{self, COLUMNS, Indexed};
 use super::{Asked, Index, Place, proof};
+use crate::directory::Entry;
 use crate::key::Key;
 use crate::listing::{Ask, Sort, Value, Wanted};
-use crate::store::Entry;
 use crate::summary::{Row, State};
 
 /// How many sessions a name is looked for among, in each way that it can mean one.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use unforget_core::catalog::{Catalog, Notes};
+use unforget_core::directory::{Directory, Entry, OnMissing};
 use unforget_core::index::{Index, Place};
 use unforget_core::key::Key;
 use unforget_core::listing::{Ask, Filter, Page, Sort, Wanted};
@@ -12,7 +12,7 @@ use unforget_core::medium::{Medium, Os};
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
 use unforget_core::stamp::Source;
-use unforget_core::store::{Entry, OnMissing, Store};
+use unforget_core::store::{Notes, Store};
 use unforget_core::summary::State;
 
 use crate::support::Ticking;
@@ -47,21 +47,21 @@ impl Scene {
     }
 
     /// As another process would open it.
-    pub(crate) fn catalog(&self) -> Catalog {
+    pub(crate) fn catalog(&self) -> Store {
         let medium: Arc<dyn Medium> = Arc::new(Os::new(&self.home));
         let index = Arc::new(Index::new(medium.clone(), self.source.clone()));
-        let store = Store::new(medium, self.source.clone(), Durability::PowerLoss).indexed(index.clone());
-        Catalog::new(store, Some(index))
+        let store = Directory::new(medium, self.source.clone(), Durability::PowerLoss).indexed(index.clone());
+        Store::new(store, Some(index))
     }
 
-    pub(crate) fn without_index(&self) -> Catalog {
+    pub(crate) fn without_index(&self) -> Store {
         let medium: Arc<dyn Medium> = Arc::new(Os::new(&self.home));
-        Catalog::new(Store::new(medium, self.source.clone(), Durability::PowerLoss), None)
+        Store::new(Directory::new(medium, self.source.clone(), Durability::PowerLoss), None)
     }
 
     pub(crate) fn talk(&self, key: &str, words: &str) -> Session {
         let key: Key = key.parse().unwrap();
-        let mut session = self.catalog().store().create(&key, None).unwrap();
+        let mut session = self.catalog().directory().create(&key, None).unwrap();
         session.save_turn(words, r#"[{"type":"text","text":"yes"}]"#).unwrap();
         session
     }
@@ -84,23 +84,23 @@ impl Scene {
     }
 
     #[track_caller]
-    pub(crate) fn same_by(&self, with: &Catalog, without: &Catalog) -> Vec<Entry> {
+    pub(crate) fn same_by(&self, with: &Store, without: &Store) -> Vec<Entry> {
         for place in [Place::Agents, Place::Trash] {
-            let all = |catalog: &Catalog| catalog.all(place, &mut |_, _| {}).unwrap().value;
+            let all = |catalog: &Store| catalog.all(place, &mut |_, _| {}).unwrap().value;
             assert_eq!(all(with), all(without), "{place:?}");
             for ask in asks(place) {
                 assert_eq!(page(with, &ask), page(without, &ask), "{ask:?}");
             }
         }
         for name in ["main:cli:ann", "main:cli:bob", "keep", "KE", "zeb", "App", "0190", "nobody", ""] {
-            let resolve = |catalog: &Catalog| {
+            let resolve = |catalog: &Store| {
                 let found = catalog.resolve(Place::Agents, name, &mut |_, _| {});
                 found.map(|answer| answer.value).map_err(|error| error.to_string())
             };
             assert_eq!(resolve(with), resolve(without), "{name}");
         }
         let key: Key = "main:cli:ann".parse().unwrap();
-        let last = |catalog: &Catalog| catalog.last_used(&key, &mut |_, _| {}).unwrap().value;
+        let last = |catalog: &Store| catalog.last_used(&key, &mut |_, _| {}).unwrap().value;
         assert_eq!(last(with), last(without));
         with.all(Place::Agents, &mut |_, _| {}).unwrap().value
     }
@@ -117,11 +117,11 @@ impl Scene {
     }
 
     pub(crate) fn transcript(&self, entry: &Entry) -> std::path::PathBuf {
-        self.home.join(self.without_index().store().path(entry).unwrap())
+        self.home.join(self.without_index().directory().path(entry).unwrap())
     }
 }
 
-fn page(catalog: &Catalog, ask: &Ask) -> Page {
+fn page(catalog: &Store, ask: &Ask) -> Page {
     catalog.page(ask, &mut |_, _| {}).unwrap().0.value
 }
 
@@ -149,7 +149,7 @@ fn the_index_says_what_the_files_say() {
     assert!(!scene.home.exists(), "a list of nothing leaves nothing behind");
     scene.fill();
     assert_eq!(scene.same().len(), 4);
-    let store = scene.without_index().store().clone();
+    let store = scene.without_index().directory().clone();
     let entry = scene.same().remove(1);
     store.delete(&entry).unwrap();
     assert_eq!(scene.same().len(), 3);
@@ -213,7 +213,7 @@ fn a_list_reads_only_what_changed() {
     assert_eq!(scene.reads(), 4);
     assert_eq!(scene.reads(), 0);
     let entry = scene.same().remove(0);
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     session.save_turn("more", "[]").unwrap();
     assert_eq!(scene.same()[0].row.turns, 2, "while it is being written");
     session.save_turn("and more", "[]").unwrap();
@@ -262,14 +262,14 @@ fn a_key_leads_to_the_session_created_last_and_the_chat_to_the_one_used_last() {
     let key: Key = "main:cli:ann".parse().unwrap();
     let catalog = scene.catalog();
     let oldest = catalog.all(Place::Agents, &mut |_, _| {}).unwrap().value.pop().unwrap();
-    let mut session = catalog.store().open(&oldest).unwrap();
+    let mut session = catalog.directory().open(&oldest).unwrap();
     session.save_turn("again", "[]").unwrap();
     session.close().unwrap();
     let last = catalog.last_used(&key, &mut |_, _| {}).unwrap().value.unwrap();
     assert_eq!(last.row.id, oldest.row.id);
     let current = catalog.resolve(Place::Agents, "main:cli:ann", &mut |_, _| {}).unwrap().value;
     assert_eq!(current.row.title.as_deref(), Some("Zebra"));
-    assert_eq!(catalog.store().load(&key, OnMissing::Fail).unwrap().id().as_str(), current.row.id);
+    assert_eq!(catalog.directory().load(&key, OnMissing::Fail).unwrap().id().as_str(), current.row.id);
 }
 
 /// All files beneath a folder, by name.

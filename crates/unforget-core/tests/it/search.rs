@@ -2,22 +2,22 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use unforget_core::directory::{Directory, Listing};
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
 use unforget_core::retention::Pattern;
 use unforget_core::search::{self, Answer, Filter, Hit, Query, Request, Role, Trash};
 use unforget_core::session::Session;
-use unforget_core::store::{Listing, Store};
 
 use crate::support::{crash_store, disk_store};
 
-fn find_with(store: &Store, text: &str, filter: Filter) -> Answer {
+fn find_with(store: &Directory, text: &str, filter: Filter) -> Answer {
     let request = Request { query: Query::parse(text).unwrap(), filter, limit: 100 };
     let places = search::places(store, &request.filter).unwrap();
     search::scan(store, &places, &request).answer(request.limit)
 }
 
-fn find(store: &Store, text: &str) -> Vec<Hit> {
+fn find(store: &Directory, text: &str) -> Vec<Hit> {
     find_with(store, text, Filter::default()).hits
 }
 
@@ -27,7 +27,7 @@ fn numbers(hits: &[Hit]) -> Vec<u64> {
     numbers
 }
 
-fn session(store: &Store, key: &str, drafts: &[Draft]) -> Session {
+fn session(store: &Directory, key: &str, drafts: &[Draft]) -> Session {
     let mut session = store.create(&key.parse().unwrap(), None).unwrap();
     session.append(drafts).unwrap();
     session

@@ -7,12 +7,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use unforget_core::catalog::Way;
 use unforget_core::mask::mask;
 use unforget_core::retention::Pattern;
 use unforget_core::search::snippet::COLUMNS;
 use unforget_core::search::{self, Filter, Hit, Place, Query, QueryError, Request, Role, Snippet, Trash};
 use unforget_core::stamp;
+use unforget_core::store::Way;
 
 use super::ask::{self, Asked, Mine};
 use crate::app::App;

@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use unforget_core::Error;
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::history::Limits;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::{OnMissing, Store};
 use unforget_remote::lease;
 use unforget_remote::sync::{self, Bookmarks, Link, Native, Outbox, Pointer};
 use unforget_remote::{Error as RemoteError, Stream};
@@ -273,7 +273,7 @@ pub(super) async fn tend(realm: &Arc<Realm>, there: &Settings) -> bool {
 }
 
 /// The current session of a key.
-fn current(store: &Store, key: &Key) -> Result<Option<SessionId>> {
+fn current(store: &Directory, key: &Key) -> Result<Option<SessionId>> {
     Ok(store.current(key)?.and_then(|entry| SessionId::parse(&entry.row.id)))
 }
 

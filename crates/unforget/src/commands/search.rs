@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use unforget_core::catalog::{Answer as Told, Way};
 use unforget_core::mask::mask;
 use unforget_core::search::snippet::COLUMNS;
 use unforget_core::search::{
     self, Answer, Filter, Found, Hit, Place, Query, QueryError, Request, Role, Snippet, Trash,
 };
+use unforget_core::store::{Answer as Told, Way};
 use unforget_core::{json, stamp};
 use unicode_width::UnicodeWidthStr as _;
 

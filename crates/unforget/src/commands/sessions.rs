@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use unforget_agent::prices::{Cost, Prices};
-use unforget_core::catalog::Holders;
+use unforget_core::directory::Entry;
 use unforget_core::index::Place;
 use unforget_core::key::Key;
 use unforget_core::listing::{Ask, Cursor, Filter, Sort, Wanted};
-use unforget_core::store::Entry;
+use unforget_core::store::Holders;
 use unforget_core::summary::{Row, State};
 use unforget_core::usage::{Ledger, Reach};
 use unicode_width::UnicodeWidthStr as _;

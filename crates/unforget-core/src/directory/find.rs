@@ -1,8 +1,8 @@
 //! Which session a name means.
 
+use crate::directory::{Entry, Listing};
 use crate::error::{Error, Result};
 use crate::key::Key;
-use crate::store::{Entry, Listing};
 use crate::summary::State;
 
 /// The current session of a key: the one that was created last.

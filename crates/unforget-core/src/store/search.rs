@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{ATTEMPTS, Answer, Catalog, Notes};
+use super::{ATTEMPTS, Answer, Notes, Store};
 use crate::error::Result;
 use crate::index::Depth;
 use crate::search::{self, Found, Place, Request};
@@ -20,7 +20,7 @@ pub enum Way {
 /// Reads transcripts for a search; whoever asks decides by how many threads.
 pub type Scan<'s> = dyn Fn(&[Place]) -> Found + 's;
 
-impl Catalog {
+impl Store {
     /// What was said where.
     pub fn search(
         &self,
@@ -30,7 +30,7 @@ impl Catalog {
         progress: &mut dyn FnMut(&Path, u64),
     ) -> Result<Answer<search::Answer>> {
         let mut notes = Notes::default();
-        let by_files = || Ok(scan(&search::places(&self.store, &request.filter)?).answer(request.limit));
+        let by_files = || Ok(scan(&search::places(&self.directory, &request.filter)?).answer(request.limit));
         if way == Way::Scan {
             return Ok(Answer { value: by_files()?, notes });
         }
