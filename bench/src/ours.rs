@@ -13,7 +13,7 @@ use unforget_core::directory::Directory;
 use unforget_core::history::Limits;
 use unforget_core::index::Index;
 use unforget_core::key::Key;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::reader::LogReader;
@@ -147,7 +147,7 @@ impl Ours {
 
     fn list(&self, limit: usize) -> Result<Value> {
         let catalog = self.taken()?;
-        let ask = Ask { limit, ..Ask::default() };
+        let ask = ListQuery { limit, ..ListQuery::default() };
         let list = || Ok(context(catalog.page(&ask, &mut |_, _| {}), "list")?.0.value.entries.len());
         // Opening the database and catching up with what happened since is what a command pays; a program pays it once.
         list()?;

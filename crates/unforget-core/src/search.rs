@@ -55,7 +55,7 @@ const MAX_UNREADABLE: usize = 100;
 
 /// What is looked for, where, and how much of it is wanted.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct SearchQuery {
     /// What is looked for.
     pub query: Query,
     /// Where.

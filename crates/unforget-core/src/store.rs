@@ -11,7 +11,7 @@ use crate::directory::{Directory, Entry, Listing, describe};
 use crate::error::{Error, Result};
 use crate::index::{self, Asked, Caught, Depth, Index, Place, Trouble};
 use crate::key::Key;
-use crate::listing::{self, Ask, Page};
+use crate::listing::{self, ListQuery, Page};
 use crate::snapshot::Written;
 use crate::summary::State;
 
@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// A part of the list.
-    pub fn page(&self, ask: &Ask, progress: &mut dyn FnMut(&Path, u64)) -> Result<(Answer<Page>, Holders)> {
+    pub fn page(&self, ask: &ListQuery, progress: &mut dyn FnMut(&Path, u64)) -> Result<(Answer<Page>, Holders)> {
         let holders = self.directory.medium().lock_holders().unwrap_or_default();
         let mut notes = Notes::default();
         let value = self.ask(

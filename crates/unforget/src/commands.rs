@@ -11,7 +11,7 @@ use unforget_core::history::Limits;
 use unforget_core::index::Place;
 use unforget_core::json;
 use unforget_core::layout;
-use unforget_core::listing::{Ask, Page};
+use unforget_core::listing::{ListQuery, Page};
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::reader::LogReader;
@@ -219,7 +219,7 @@ impl Context {
     }
 
     /// A part of the list, and who is writing what.
-    pub(crate) fn page(&self, ask: &Ask) -> Result<(Page, Holders)> {
+    pub(crate) fn page(&self, ask: &ListQuery) -> Result<(Page, Holders)> {
         let (answer, holders) = self.with_progress(|progress| self.catalog.page(ask, progress))?;
         self.tell_notes(&answer.notes)?;
         Ok((answer.value, holders))

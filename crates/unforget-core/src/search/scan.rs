@@ -10,7 +10,7 @@ use super::lineage::{Lineage, Step};
 use super::said::{Ear, Said};
 use super::sieve::Sieve;
 use super::words::Words;
-use super::{CANDIDATES, Found, Hit, Place, Request, age};
+use super::{CANDIDATES, Found, Hit, Place, SearchQuery, age};
 use crate::blob::{self, Blobs};
 use crate::directory::Directory;
 use crate::error::{Error, IoContext as _, Result};
@@ -24,7 +24,7 @@ use crate::summary;
 const MAX_WHOLE: u64 = 32 << 20;
 
 /// Looks into the transcripts of these sessions.
-pub fn scan<'p>(store: &Directory, sessions: impl IntoIterator<Item = &'p Place>, request: &Request) -> Found {
+pub fn scan<'p>(store: &Directory, sessions: impl IntoIterator<Item = &'p Place>, request: &SearchQuery) -> Found {
     let looking = Looking { store, blobs: store.blobs(), sieve: Sieve::new(&request.query), request };
     let mut found = Found::default();
     let mut buffer = Vec::new();
@@ -42,7 +42,7 @@ struct Looking<'s> {
     store: &'s Directory,
     blobs: Blobs,
     sieve: Sieve,
-    request: &'s Request,
+    request: &'s SearchQuery,
 }
 
 impl Looking<'_> {

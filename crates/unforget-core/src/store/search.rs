@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{ATTEMPTS, Answer, Notes, Store};
 use crate::error::Result;
 use crate::index::Depth;
-use crate::search::{self, Found, Place, Request};
+use crate::search::{self, Found, Place, SearchQuery};
 
 /// How hits are found; the answer is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Store {
     /// What was said where.
     pub fn search(
         &self,
-        request: &Request,
+        request: &SearchQuery,
         way: Way,
         scan: &Scan<'_>,
         progress: &mut dyn FnMut(&Path, u64),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unforget_core::directory::{Directory, Entry, OnMissing};
 use unforget_core::index::{Index, Place};
 use unforget_core::key::Key;
-use unforget_core::listing::{Ask, Filter, Page, Sort, Wanted};
+use unforget_core::listing::{Filter, ListQuery, Page, Sort, Wanted};
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::record::Draft;
@@ -106,13 +106,13 @@ impl Scene {
     }
 
     pub(crate) fn notes(&self) -> Notes {
-        self.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.notes
+        self.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.notes
     }
 
     /// The paths of the transcripts that a list has to read.
     pub(crate) fn reads(&self) -> usize {
         let mut count = 0;
-        self.catalog().page(&Ask::default(), &mut |_, _| count += 1).unwrap();
+        self.catalog().page(&ListQuery::default(), &mut |_, _| count += 1).unwrap();
         count
     }
 
@@ -121,11 +121,11 @@ impl Scene {
     }
 }
 
-fn page(catalog: &Store, ask: &Ask) -> Page {
+fn page(catalog: &Store, ask: &ListQuery) -> Page {
     catalog.page(ask, &mut |_, _| {}).unwrap().0.value
 }
 
-fn asks(place: Place) -> Vec<Ask> {
+fn asks(place: Place) -> Vec<ListQuery> {
     let text = |text: &str| Some(text.to_owned());
     let filters = [
         Filter::default(),
@@ -138,8 +138,8 @@ fn asks(place: Place) -> Vec<Ask> {
         Filter { state: Some(Wanted::Missing), ..Filter::default() },
     ];
     let sorts = [Sort::Updated, Sort::Created, Sort::Title, Sort::Turns, Sort::Tokens, Sort::Bytes];
-    let sorted = sorts.into_iter().map(|sort| Ask { place, sort, limit: 2, ..Ask::default() });
-    filters.into_iter().map(|filter| Ask { place, filter, ..Ask::default() }).chain(sorted).collect()
+    let sorted = sorts.into_iter().map(|sort| ListQuery { place, sort, limit: 2, ..ListQuery::default() });
+    filters.into_iter().map(|filter| ListQuery { place, filter, ..ListQuery::default() }).chain(sorted).collect()
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn pages_follow_each_other_whatever_they_are_sorted_by() {
     }
     for sort in [Sort::Updated, Sort::Created, Sort::Title, Sort::Turns, Sort::Tokens, Sort::Bytes] {
         for catalog in [scene.catalog(), scene.without_index()] {
-            let whole = page(&catalog, &Ask { sort, limit: 100, ..Ask::default() });
+            let whole = page(&catalog, &ListQuery { sort, limit: 100, ..ListQuery::default() });
             let mut pieces = Vec::new();
-            let mut ask = Ask { sort, limit: 4, ..Ask::default() };
+            let mut ask = ListQuery { sort, limit: 4, ..ListQuery::default() };
             loop {
                 let piece = page(&catalog, &ask);
                 pieces.extend(piece.entries);

@@ -6,13 +6,13 @@ use unforget_core::directory::{Directory, Listing};
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
 use unforget_core::retention::Pattern;
-use unforget_core::search::{self, Answer, Filter, Hit, Query, Request, Role, Trash};
+use unforget_core::search::{self, Answer, Filter, Hit, Query, Role, SearchQuery, Trash};
 use unforget_core::session::Session;
 
 use crate::support::{crash_store, disk_store};
 
 fn find_with(store: &Directory, text: &str, filter: Filter) -> Answer {
-    let request = Request { query: Query::parse(text).unwrap(), filter, limit: 100 };
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter, limit: 100 };
     let places = search::places(store, &request.filter).unwrap();
     search::scan(store, &places, &request).answer(request.limit)
 }
@@ -108,7 +108,7 @@ fn sessions_that_go_away_or_cannot_be_read_hide_no_other() {
     let gone = session(&store, "main:cli:a", &[Draft::user("needle")]).id().clone();
     let closed = session(&store, "main:cli:b", &[Draft::user("needle")]).path().to_path_buf();
     session(&store, "main:cli:c", &[Draft::user("needle")]);
-    let request = Request { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 10 };
+    let request = SearchQuery { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 10 };
     let places = search::places(&store, &request.filter).unwrap();
     let file = home.path().join("home/agents/main/sessions").join(format!("{gone}.jsonl"));
     std::fs::remove_file(file).unwrap();
@@ -172,7 +172,7 @@ fn shares_add_up_to_the_whole() {
     for n in 0..30 {
         session(&store, &format!("main:cli:{n}"), &[Draft::user(&format!("needle {n}")), Draft::user("needle again")]);
     }
-    let request = Request { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 20 };
+    let request = SearchQuery { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 20 };
     let places = search::places(&store, &request.filter).unwrap();
     let whole = search::scan(&store, &places, &request).answer(request.limit);
     let mut found = search::Found::default();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use unforget_core::directory::Directory;
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
-use unforget_core::search::{self, Answer, Filter, Query, Request};
+use unforget_core::search::{self, Answer, Filter, Query, SearchQuery};
 
 use crate::support::disk_store;
 
@@ -198,12 +198,12 @@ pub(crate) fn filled(store: &Directory) -> HashMap<String, &'static str> {
 }
 
 /// Asks every question of the table, in the way that is handed in.
-pub(crate) fn ask_all(store: &Directory, names: &HashMap<String, &'static str>, find: impl Fn(&Request) -> Answer) {
+pub(crate) fn ask_all(store: &Directory, names: &HashMap<String, &'static str>, find: impl Fn(&SearchQuery) -> Answer) {
     let order: Vec<&str> = corpus().into_iter().map(|(name, _)| name).collect();
     let mut wrong = Vec::new();
     for (text, expected) in TABLE {
         let query = Query::parse(text).unwrap();
-        let answer = find(&Request { query: query.clone(), filter: Filter::default(), limit: 100 });
+        let answer = find(&SearchQuery { query: query.clone(), filter: Filter::default(), limit: 100 });
         let place = |name: &str| order.iter().position(|known| *known == name);
         let mut found: Vec<(Option<usize>, u64, String)> = answer
             .hits

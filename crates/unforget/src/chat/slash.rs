@@ -9,7 +9,7 @@ use unforget_agent::compact;
 use unforget_agent::turn::Input;
 use unforget_core::history::Role;
 use unforget_core::index::Place;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::record::{Body, Draft};
 
 use super::terminal::Terminal;
@@ -163,7 +163,7 @@ fn new(chat: &mut Chat<'_>, label: &str) -> Result<()> {
 }
 
 fn list(chat: &Chat<'_>) -> Result<()> {
-    let (page, holders) = chat.context.page(&Ask::default())?;
+    let (page, holders) = chat.context.page(&ListQuery::default())?;
     let current = chat.session.id().to_string();
     let shown =
         Shown { entries: &page.entries, holders: &holders, current: Some(&current), prices: Some(&chat.config.prices) };
@@ -410,7 +410,7 @@ fn delete(chat: &Chat<'_>, name: &str) -> Result<()> {
 
 fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        let (page, holders) = chat.context.page(&Ask { place: Place::Trash, ..Ask::default() })?;
+        let (page, holders) = chat.context.page(&ListQuery { place: Place::Trash, ..ListQuery::default() })?;
         if page.entries.is_empty() {
             return say("The trash is empty.");
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::index::{Index, Place};
-use unforget_core::listing::{Ask, Filter, Wanted};
+use unforget_core::listing::{Filter, ListQuery, Wanted};
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::store::Store;
@@ -31,7 +31,7 @@ fn many(scene: &Scene) -> (Counting, Store) {
 }
 
 fn peers(catalog: &Store, filter: Filter) -> Vec<String> {
-    let (answer, _) = catalog.page(&Ask { filter, limit: 2, ..Ask::default() }, &mut |_, _| {}).unwrap();
+    let (answer, _) = catalog.page(&ListQuery { filter, limit: 2, ..ListQuery::default() }, &mut |_, _| {}).unwrap();
     answer.value.entries.into_iter().map(|entry| entry.row.key.unwrap()).collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use unforget_core::directory::Entry;
 use unforget_core::doctor::{self, Mode};
 use unforget_core::index::Trouble;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 
 use super::{Scene, names};
 
@@ -170,7 +170,7 @@ fn a_bit_changed_anywhere_in_the_index_changes_no_list() {
         }
         std::fs::write(&path, &changed).unwrap();
         std::fs::write(scene.home.join("catalog.lock"), "clean\n").unwrap();
-        let entries = scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries;
+        let entries = scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries;
         assert_eq!(ids(&entries), ids(&before), "bit {bit} of byte {at}");
         assert_eq!(entries, before, "bit {bit} of byte {at}");
     }
@@ -183,7 +183,7 @@ fn an_index_that_someone_locked_is_done_without() {
     let before = scene.same();
     let other = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE dirs SET changed = 1").unwrap();
-    let page = || scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries;
+    let page = || scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries;
     assert_eq!(page(), before);
     let mut session = scene.catalog().directory().open(&before[0]).unwrap();
     session.save_turn("nothing waits for it", "[]").unwrap();

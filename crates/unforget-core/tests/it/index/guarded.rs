@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use unforget_core::directory::Directory;
 use unforget_core::doctor::{self, Mode};
 use unforget_core::index::{Depth, Ending, Index, Place};
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::log::Durability;
 use unforget_core::medium::{Access, FileKind, Handle, Medium, Os, Stat};
-use unforget_core::search::{self, Query, Request};
+use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
 use unforget_core::usage::Reach;
 
@@ -86,7 +86,7 @@ fn nothing() -> Hook {
 }
 
 fn hits(catalog: &Store, text: &str) -> usize {
-    let request = Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
     catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value.hits.len()
 }
@@ -141,7 +141,7 @@ fn an_index_that_takes_the_place_of_another_in_the_middle_of_a_look_is_not_told_
     };
     let all = catalog.all(Place::Agents, &mut |_, _| {}).unwrap().value;
     assert_eq!(ids(&all), ids(&before));
-    let page = |catalog: &Store| catalog.page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries;
+    let page = |catalog: &Store| catalog.page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries;
     assert_eq!((ids(&page(&catalog)), ids(&page(&scene.catalog()))), (ids(&before), ids(&before)));
     // Also by whoever does not look a second time.
     let (catalog, _) = odd(&scene, nothing());
@@ -184,7 +184,8 @@ fn nobody_waits_for_the_index_while_a_transcript_is_read() {
     }
     // A mark, and then a row that is found to be old when it is shown.
     session.save_turn("narwhal", "[]").unwrap();
-    let row = |catalog: &Store| catalog.page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.clone();
+    let row =
+        |catalog: &Store| catalog.page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.clone();
     assert_eq!((row(&catalog).turns, row(&catalog).state.name()), (4, "ok"));
     drop(session);
     sql(&path, "DELETE FROM dirty");
@@ -208,7 +209,7 @@ fn a_deleted_session_that_could_not_be_read_is_looked_at_again() {
     let (catalog, hook) = odd(&scene, failing);
     let deleted = |catalog: &Store| catalog.all(Place::Trash, &mut |_, _| {}).unwrap().value;
     let page = |catalog: &Store| {
-        let ask = Ask { place: Place::Trash, ..Ask::default() };
+        let ask = ListQuery { place: Place::Trash, ..ListQuery::default() };
         catalog.page(&ask, &mut |_, _| {}).unwrap().0.value.entries
     };
     let titles = |entries: Vec<unforget_core::directory::Entry>| {

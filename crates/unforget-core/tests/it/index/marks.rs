@@ -1,7 +1,7 @@
 //! Writers say what they are about to change, and a list finds out, whoever dies when.
 
 use unforget_core::index::Place;
-use unforget_core::listing::{Ask, Filter, Wanted};
+use unforget_core::listing::{Filter, ListQuery, Wanted};
 
 use super::Scene;
 
@@ -48,7 +48,7 @@ fn a_writer_that_lives_keeps_its_mark_and_is_shown_as_live() {
     session.save_turn("here", "[]").unwrap();
     scene.same();
     assert_eq!(marks(&scene).len(), 1);
-    let ask = Ask { filter: Filter { state: Some(Wanted::Live), ..Filter::default() }, ..Ask::default() };
+    let ask = ListQuery { filter: Filter { state: Some(Wanted::Live), ..Filter::default() }, ..ListQuery::default() };
     let (page, holders) = scene.catalog().page(&ask, &mut |_, _| {}).unwrap();
     assert_eq!(page.value.entries.iter().map(|it| &it.row.id).collect::<Vec<_>>(), [&entry.row.id]);
     assert!(holders.values().any(|holder| holder.starts_with(&format!("process {}", std::process::id()))));

@@ -1,7 +1,7 @@
 //! Files of the index that are deleted, or replaced by others, under those who have them open.
 
 use unforget_core::index::Ending;
-use unforget_core::search::{self, Query, Request};
+use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
 
 use super::Scene;
@@ -9,7 +9,7 @@ use super::Scene;
 const NAMES: [&str; 3] = ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"];
 
 fn hits(catalog: &Store, text: &str) -> Vec<(String, u64)> {
-    let request = Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
     let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
     answer.hits.iter().map(|hit| (hit.place.id.to_string(), hit.n)).collect()

@@ -4,10 +4,10 @@ use std::process::Command;
 
 use unforget_core::import::{self, Candidate, Outcome};
 use unforget_core::index::{Index, Place};
-use unforget_core::listing::{Ask, Filter, Wanted};
+use unforget_core::listing::{Filter, ListQuery, Wanted};
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
-use unforget_core::search::{self, Query, Request};
+use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
 
 use super::Scene;
@@ -23,7 +23,7 @@ const HOME: &str = "UNFORGET_TEST_HOME";
 const WHO: &str = "UNFORGET_TEST_WHO";
 
 fn hits(catalog: &Store, text: &str, way: Way) -> Vec<(String, u64)> {
-    let request = Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
     let answer = catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value;
     let mut hits: Vec<_> = answer.hits.iter().map(|hit| (hit.place.id.to_string(), hit.n)).collect();
@@ -57,7 +57,8 @@ fn work(scene: &Scene, who: usize) {
         let own = session.id().to_string();
         match (step + who) % 4 {
             0 => {
-                let page = catalog.page(&Ask { limit: 50, ..Ask::default() }, &mut |_, _| {}).unwrap().0.value;
+                let page =
+                    catalog.page(&ListQuery { limit: 50, ..ListQuery::default() }, &mut |_, _| {}).unwrap().0.value;
                 let row = page.entries.iter().find(|entry| entry.row.id == own).unwrap();
                 assert_eq!(row.row.turns, step as u64 + 1, "what was written is seen by its writer");
             }
@@ -149,7 +150,7 @@ fn with_the_index_locked_every_answer_is_right_and_a_writer_tries_once() {
     assert!(!distrust.exists(), "only the first append asks for the index");
     std::fs::write(&distrust, "").unwrap();
     assert_eq!(hits(&scene.catalog(), "walrus", Way::Index).len(), 6);
-    assert_eq!(scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.turns, 7);
+    assert_eq!(scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.turns, 7);
     let named = scene.catalog().resolve(Place::Agents, "main:cli:bob", &mut |_, _| {}).unwrap().value;
     assert_eq!(named.row.key.as_deref(), Some("main:cli:bob"));
     drop(other);
@@ -171,7 +172,7 @@ fn a_writer_that_could_not_leave_its_mark_is_found_while_it_goes_on() {
     // It was distrusted once; its writer still writes, and will never ask again.
     session.save_turn("an octopus", "[]").unwrap();
     assert_eq!(hits(&scene.catalog(), "octopus", Way::Index).len(), 1);
-    let ask = Ask { limit: 1, ..Ask::default() };
+    let ask = ListQuery { limit: 1, ..ListQuery::default() };
     let page = scene.catalog().page(&ask, &mut |_, _| {}).unwrap().0.value;
     assert_eq!(page.entries[0].row.id, before[3].row.id);
 }
@@ -241,7 +242,7 @@ fn every_lock_is_seen_however_many_come_and_go() {
             }
         });
         let catalog = scene.catalog();
-        let ask = Ask { filter: live, ..Ask::default() };
+        let ask = ListQuery { filter: live, ..ListQuery::default() };
         let seen =
             (0..LOOKS).filter(|_| catalog.page(&ask, &mut |_, _| {}).unwrap().0.value.entries.len() == 1).count();
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -3,16 +3,16 @@
 use std::io::Write as _;
 
 use unforget_core::index::Place;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::retention::{self, Purge, Rules};
-use unforget_core::search::{self, Filter, Query, Request};
+use unforget_core::search::{self, Filter, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
 use unforget_core::usage::Reach;
 
 use super::Scene;
 
 fn hits(catalog: &Store, words: &str) -> Vec<(String, u64, bool)> {
-    let request = Request { query: Query::parse(words).unwrap(), filter: Filter::default(), limit: 100 };
+    let request = SearchQuery { query: Query::parse(words).unwrap(), filter: Filter::default(), limit: 100 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
     let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
     answer.hits.into_iter().map(|hit| (hit.place.id.to_string(), hit.n, hit.place.is_trashed)).collect()
@@ -30,7 +30,7 @@ fn spent(catalog: &Store) -> (u64, u64) {
 }
 
 fn states(catalog: &Store, place: Place) -> Vec<(String, String, u64, u64)> {
-    let page = catalog.page(&Ask { place, ..Ask::default() }, &mut |_, _| {}).unwrap().0.value;
+    let page = catalog.page(&ListQuery { place, ..ListQuery::default() }, &mut |_, _| {}).unwrap().0.value;
     let state = |row: unforget_core::summary::Row| (row.id.clone(), row.state.name().to_owned(), row.bytes, row.damage);
     page.entries.into_iter().map(|entry| state(entry.row)).collect()
 }
@@ -46,7 +46,7 @@ fn all_words(scene: &Scene) {
             }
         }
     }
-    scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap();
+    scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap();
     assert!(scene.catalog().index().unwrap().take_in_words(&mut |_, _| true).unwrap());
 }
 
@@ -97,10 +97,10 @@ fn a_last_line_without_its_line_feed_is_counted() {
     let line = r#"{"type":"turn","state":"done","model":"m","usage":{"input_tokens":3,"output_tokens":4}}"#;
     let mut file = std::fs::OpenOptions::new().append(true).open(scene.transcript(&entry)).unwrap();
     file.write_all(line.as_bytes()).unwrap();
-    scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap();
+    scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap();
     assert_eq!(spent(&scene.catalog()), spent(&scene.without_index()));
     file.write_all(b"\n").unwrap();
-    scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap();
+    scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap();
     assert_eq!(spent(&scene.catalog()), spent(&scene.without_index()));
 }
 

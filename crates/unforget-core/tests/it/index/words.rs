@@ -7,7 +7,7 @@ use unforget_core::fork::{Wish, fork};
 use unforget_core::index::Place;
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
-use unforget_core::search::{self, Query, Request};
+use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
 
 use super::damage::{HARMS, settle, sql};
@@ -59,8 +59,8 @@ const SAID: [&str; 12] = [
     "done 🎉",
 ];
 
-fn request(text: &str) -> Request {
-    Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 100 }
+fn request(text: &str) -> SearchQuery {
+    SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 100 }
 }
 
 fn ask(catalog: &Store, text: &str, way: Way) -> search::Answer {
@@ -300,7 +300,7 @@ fn phrases_are_the_same_among_more_matches_than_are_ranked() {
     for text in ["\"ice cream\"", "\"cream ice\"", "冰淇淋", "ice -\"ice cream\"", "\"ice cr\"*", "冰淇 -冰淇淋"]
     {
         for limit in [1, 20, 999, 1000, 1001, 5000] {
-            let request = Request { limit, ..request(text) };
+            let request = SearchQuery { limit, ..request(text) };
             let ask = |catalog: &Store, way| {
                 let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
                 catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value

@@ -7,9 +7,9 @@ use unforget_core::error::Error;
 use unforget_core::history::Limits;
 use unforget_core::index::Place;
 use unforget_core::key::Key;
-use unforget_core::listing::{self, Ask, Sort, Wanted};
+use unforget_core::listing::{self, ListQuery, Sort, Wanted};
 use unforget_core::retention::Pattern;
-use unforget_core::search::{self, Query, Request, Role, Trash};
+use unforget_core::search::{self, Query, Role, SearchQuery, Trash};
 use unforget_core::store::{Store, Way};
 
 use super::super::sessions::{Hit, Meant, Row, What};
@@ -92,7 +92,8 @@ impl World {
             for (filter, takes) in self.some(&filters) {
                 let mut expected = self.model.rows(is_trashed);
                 expected.retain(|row| takes(row));
-                let ask = Ask { place: place(is_trashed), filter: filter.clone(), limit: 3, ..Ask::default() };
+                let ask =
+                    ListQuery { place: place(is_trashed), filter: filter.clone(), limit: 3, ..ListQuery::default() };
                 assert_eq!(walk(catalog, ask.clone()), expected, "{ask:?}");
             }
             for sort in self.some([Sort::Created, Sort::Title, Sort::Turns, Sort::Tokens, Sort::Bytes]) {
@@ -111,7 +112,7 @@ impl World {
                     };
                     order.reverse().then_with(|| b.id.cmp(&a.id))
                 });
-                let ask = Ask { place: place(is_trashed), sort, limit: 2, ..Ask::default() };
+                let ask = ListQuery { place: place(is_trashed), sort, limit: 2, ..ListQuery::default() };
                 assert_eq!(walk(catalog, ask), expected, "{sort:?}");
             }
         }
@@ -190,7 +191,7 @@ impl World {
     }
 
     fn found(&self, catalog: &Store, text: &str, filter: search::Filter, expected: &BTreeSet<Hit>) {
-        let request = Request { query: Query::parse(text).unwrap(), filter, limit: ALL };
+        let request = SearchQuery { query: Query::parse(text).unwrap(), filter, limit: ALL };
         let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
         let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
         let hit = |hit: &search::Hit| {
@@ -244,7 +245,7 @@ fn place(is_trashed: bool) -> Place {
 }
 
 /// All pages, one after the other.
-fn walk(catalog: &Store, mut ask: Ask) -> Vec<Row> {
+fn walk(catalog: &Store, mut ask: ListQuery) -> Vec<Row> {
     let mut found = Vec::new();
     loop {
         let page = catalog.page(&ask, &mut |_, _| {}).unwrap().0.value;
