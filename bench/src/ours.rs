@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use unforget_core::blob::Blobs;
 use unforget_core::directory::Directory;
 use unforget_core::history::Limits;
-use unforget_core::index::Index;
 use unforget_core::key::Key;
 use unforget_core::listing::ListQuery;
 use unforget_core::log::Durability;
@@ -126,9 +125,7 @@ impl Ours {
 
     fn taken(&self) -> Result<Store> {
         let home = context(std::fs::read_to_string(self.work.join(STORE)), STORE)?;
-        let (medium, source) = (Arc::new(Os::new(home)), Arc::new(System));
-        let index = Arc::new(Index::new(medium.clone(), source.clone()));
-        Ok(Store::new(Directory::new(medium, source, self.durability).indexed(index.clone()), Some(index)))
+        context(Store::builder(home).durability(self.durability).open(), STORE)
     }
 
     fn restore(&self, limits: &Limits) -> Result<usize> {

@@ -22,7 +22,6 @@ use crate::reader::LogReader;
 use crate::restore::{self, Restored};
 use crate::session::{self, Session};
 use crate::stamp::{SessionId, SharedSource};
-use crate::store::Store;
 use crate::summary::{self, Row, State};
 
 mod find;
@@ -31,7 +30,7 @@ mod replace;
 mod sides;
 mod trash;
 
-pub(crate) use find::describe;
+pub(crate) use find::{current, describe};
 pub(crate) use list::placed;
 pub use sides::{FILES, FileNote, KeptFile, MAX_FILE, side_path};
 
@@ -95,10 +94,9 @@ impl Directory {
         Self { medium, source, durability, index: None }
     }
 
-    /// The same directory, whose writers tell an index what they are about to change.
-    #[must_use]
-    pub fn indexed(self, index: Arc<Index>) -> Self {
-        Self { index: Some(index), ..self }
+    /// The same directory, whose writers tell an index, if there is one, what they are about to change.
+    pub(crate) fn indexed(self, index: Option<Arc<Index>>) -> Self {
+        Self { index, ..self }
     }
 
     /// The medium, for the parts of the program that look at files.
@@ -164,16 +162,26 @@ impl Directory {
         self.index.as_ref()
     }
 
-    /// Opens the current session of a key for writing.
+    /// Opens the current session of a key for writing, found without an index.
     pub fn load(&self, key: &Key, on_missing: OnMissing) -> Result<Session> {
-        let listing = self.about(key)?;
-        match (find::current(&listing, key), on_missing) {
+        self.load_from(key, on_missing, &|| self.list())
+    }
+
+    /// The same among the sessions of a list, which is asked for once more before one is created.
+    pub(crate) fn load_from(
+        &self,
+        key: &Key,
+        on_missing: OnMissing,
+        list: &dyn Fn() -> Result<Listing>,
+    ) -> Result<Session> {
+        let listing = list()?;
+        match (current(&listing, key), on_missing) {
             (Some(entry), _) => self.open(entry),
             (None, OnMissing::Create) => {
                 // Of several that find nothing at the same time, one creates and the others find its session.
                 let _turn = self.take_turn(&AgentDir::of(key.agent()))?;
-                let listing = self.about(key)?;
-                match find::current(&listing, key)
+                let listing = list()?;
+                match current(&listing, key)
                     .cloned()
                     .map_or_else(|| self.hidden(&listing, key), |found| Ok(Some(found)))?
                 {
@@ -183,18 +191,6 @@ impl Directory {
             }
             (None, OnMissing::Fail) => Err(Error::NotFound { what: "session", name: key.to_string() }),
         }
-    }
-
-    /// The current session of a key, which is not opened: reading is possible while somebody writes.
-    pub fn current(&self, key: &Key) -> Result<Option<Entry>> {
-        Ok(find::current(&self.about(key)?, key).cloned())
-    }
-
-    /// What has to be known to find a key's session: those of the key, and those of which nobody knows whose they are.
-    fn about(&self, key: &Key) -> Result<Listing> {
-        let Some(index) = &self.index else { return self.list() };
-        let entries = Store::new(self.clone(), Some(index.clone())).about(key)?;
-        Ok(Listing { entries, ..Listing::default() })
     }
 
     /// Waits for the right to create an agent's sessions by key; it ends when the handle drops.

@@ -86,6 +86,8 @@ impl fmt::Display for Trouble {
     }
 }
 
+impl std::error::Error for Trouble {}
+
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         Trouble::Store(error)

@@ -43,6 +43,8 @@ pub use said::{Ear, Role, Said};
 pub use scan::scan;
 pub use snippet::{Snippet, snippet};
 
+/// How many hits a search has if the caller does not say.
+const HITS: usize = 20;
 /// How many hits are ranked: the newest ones.
 pub const CANDIDATES: usize = 1000;
 /// After how many days a hit counts half.
@@ -62,6 +64,13 @@ pub struct SearchQuery {
     pub filter: Filter,
     /// How many hits.
     pub limit: usize,
+}
+
+impl SearchQuery {
+    /// What a person typed, looked for in every session: words, `"a phrase"`, `begin*`, `this OR that`, `-without`.
+    pub fn new(text: &str) -> Result<Self, QueryError> {
+        Ok(Self { query: Query::parse(text)?, filter: Filter::default(), limit: HITS })
+    }
 }
 
 /// Which records count; what is not said is no condition.

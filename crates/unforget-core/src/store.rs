@@ -15,9 +15,12 @@ use crate::listing::{self, ListQuery, Page};
 use crate::snapshot::Written;
 use crate::summary::State;
 
+mod builder;
 mod search;
+mod sessions;
 mod spent;
 
+pub use builder::Builder;
 pub use search::{Scan, Way};
 
 /// How often a page is asked for anew because something in it had changed.
@@ -30,7 +33,6 @@ pub type Holders = HashMap<(u64, u64), String>;
 #[derive(Debug, Clone)]
 pub struct Store {
     directory: Directory,
-    index: Option<Arc<Index>>,
 }
 
 /// An answer, and what was odd on the way to it.
@@ -63,11 +65,6 @@ impl Notes {
 }
 
 impl Store {
-    /// The store in a directory; without an index every answer is read from the files.
-    pub fn new(directory: Directory, index: Option<Arc<Index>>) -> Self {
-        Self { directory, index }
-    }
-
     /// The files of its sessions.
     pub fn directory(&self) -> &Directory {
         &self.directory
@@ -75,7 +72,7 @@ impl Store {
 
     /// The index, if there is to be one.
     pub fn index(&self) -> Option<&Arc<Index>> {
-        self.index.as_ref()
+        self.directory.index()
     }
 
     /// Asks the index, up to date; if it cannot answer, the files.
@@ -87,7 +84,7 @@ impl Store {
         mut by_index: impl FnMut(&Index, &mut Caught) -> Asked<T>,
         by_files: impl FnOnce(&mut dyn FnMut(&Path, u64), &mut Notes) -> Result<T>,
     ) -> Result<T> {
-        let Some(index) = &self.index else { return by_files(progress, notes) };
+        let Some(index) = self.index() else { return by_files(progress, notes) };
         let found = std::cell::Cell::new(None);
         let mut attempt = |progress: &mut dyn FnMut(&Path, u64), notes: &mut Notes| -> Asked<T> {
             for _ in 0..ATTEMPTS {
@@ -242,10 +239,10 @@ impl Store {
         Ok(Answer { value, notes })
     }
 
-    /// The current session of a key, and the sessions of which nobody knows whose they are.
-    pub(crate) fn about(&self, key: &Key) -> Result<Vec<Entry>> {
+    /// The current session of a key, and the unreadable sessions, of which one may be it.
+    fn about(&self, key: &Key) -> Result<Listing> {
         let name = key.to_string();
-        self.ask(
+        let entries = self.ask(
             Depth::Changed,
             &mut Notes::default(),
             &mut |_, _| {},
@@ -263,13 +260,14 @@ impl Store {
                 Ok(current.chain(index.unreadable()?).collect())
             },
             |progress, notes| self.by_files(Place::Agents, progress, notes),
-        )
+        )?;
+        Ok(Listing { entries, ..Listing::default() })
     }
 
     /// Writes the snapshots that are out of date; without an index there is nothing that knows which.
     pub fn refresh(&self) -> Result<Notes> {
         let mut notes = Notes::default();
-        let Some(index) = &self.index else { return Ok(notes) };
+        let Some(index) = self.index() else { return Ok(notes) };
         let snapshots = match index.snapshots(crate::snapshot::ROWS) {
             Ok(snapshots) => snapshots,
             Err(Trouble::Store(error)) => return Err(error),

@@ -12,9 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use unforget_core::directory::{Directory, Entry};
 use unforget_core::encode;
-use unforget_core::index::Index;
 use unforget_core::layout::AgentDir;
-use unforget_core::log::Durability;
 use unforget_core::medium::{Medium as _, Os};
 use unforget_core::stamp::{SessionId, SharedSource};
 use unforget_core::store::Store;
@@ -150,11 +148,8 @@ impl Realms {
             None => self.home.clone(),
             Some(name) => self.home.join(ACTORS).join(name),
         };
-        let medium = Arc::new(Os::new(root.clone()));
-        let source = self.source.0.clone();
-        let index = Arc::new(Index::new(medium.clone(), source.clone()));
-        let store = Directory::new(medium, source, Durability::PowerLoss).indexed(index.clone());
-        let realm = Arc::new(Realm { actor: actor.clone(), root, catalog: Store::new(store, Some(index)) });
+        let catalog = Store::builder(&root).clock(self.source.0.clone()).unopened();
+        let realm = Arc::new(Realm { actor: actor.clone(), root, catalog });
         open.insert(actor.clone(), Arc::downgrade(&realm));
         realm
     }

@@ -163,7 +163,7 @@ fn open(context: &Context, args: &cli::Chat, key: &Key, courier: Option<&Courier
 fn last_used(context: &Context, key: &Key) -> unforget_core::error::Result<Session> {
     match context.catalog.last_used(key, &mut |_, _| {})?.value {
         Some(entry) => context.store.open(&entry),
-        None => context.store.load(key, OnMissing::Create),
+        None => context.catalog.load(key, OnMissing::Create),
     }
 }
 

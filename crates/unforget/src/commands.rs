@@ -105,7 +105,7 @@ pub(crate) fn run(cli: Cli, chat: impl Fn(&Context, &Chat) -> Result<Outcome>) -
         Some(Command::Append(append)) => append.survives.into(),
         _ => Durability::PowerLoss,
     };
-    let catalog = home::catalog(home.clone(), durability);
+    let catalog = Store::builder(&home).durability(durability).open()?;
     let context =
         Context { store: catalog.directory().clone(), catalog, home, json: cli.json, told_newer: Mutex::default() };
     match command {

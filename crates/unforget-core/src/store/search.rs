@@ -21,8 +21,8 @@ pub enum Way {
 pub type Scan<'s> = dyn Fn(&[Place]) -> Found + 's;
 
 impl Store {
-    /// What was said where.
-    pub fn search(
+    /// Finds what was said, in the way and by the threads that the caller chooses.
+    pub fn search_with(
         &self,
         request: &SearchQuery,
         way: Way,

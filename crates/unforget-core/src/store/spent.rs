@@ -76,7 +76,7 @@ impl Store {
     pub fn spent_by(&self, entry: &Entry) -> Ledger {
         let place = if entry.row.state == State::Deleted { Place::Trash } else { Place::Agents };
         // A list is not refused because of a cost: whatever is wrong with the index, the transcript is asked.
-        if let Some(Ok(Some(ledger))) = self.index.as_ref().map(|index| index.spent_by(place, entry)) {
+        if let Some(Ok(Some(ledger))) = self.index().map(|index| index.spent_by(place, entry)) {
             return ledger;
         }
         let read = self.directory.path(entry).and_then(|path| usage::read(&self.directory, &path));

@@ -3,12 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use unforget_core::directory::{Directory, Entry, OnMissing};
-use unforget_core::index::{Index, Place};
+use unforget_core::directory::{Entry, OnMissing};
+use unforget_core::index::Place;
 use unforget_core::key::Key;
 use unforget_core::listing::{Filter, ListQuery, Page, Sort, Wanted};
-use unforget_core::log::Durability;
-use unforget_core::medium::{Medium, Os};
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
 use unforget_core::stamp::Source;
@@ -48,15 +46,11 @@ impl Scene {
 
     /// As another process would open it.
     pub(crate) fn catalog(&self) -> Store {
-        let medium: Arc<dyn Medium> = Arc::new(Os::new(&self.home));
-        let index = Arc::new(Index::new(medium.clone(), self.source.clone()));
-        let store = Directory::new(medium, self.source.clone(), Durability::PowerLoss).indexed(index.clone());
-        Store::new(store, Some(index))
+        Store::builder(&self.home).clock(self.source.clone()).open().unwrap()
     }
 
     pub(crate) fn without_index(&self) -> Store {
-        let medium: Arc<dyn Medium> = Arc::new(Os::new(&self.home));
-        Store::new(Directory::new(medium, self.source.clone(), Durability::PowerLoss), None)
+        Store::builder(&self.home).clock(self.source.clone()).without_index().open().unwrap()
     }
 
     pub(crate) fn talk(&self, key: &str, words: &str) -> Session {
@@ -269,7 +263,7 @@ fn a_key_leads_to_the_session_created_last_and_the_chat_to_the_one_used_last() {
     assert_eq!(last.row.id, oldest.row.id);
     let current = catalog.resolve(Place::Agents, "main:cli:ann", &mut |_, _| {}).unwrap().value;
     assert_eq!(current.row.title.as_deref(), Some("Zebra"));
-    assert_eq!(catalog.directory().load(&key, OnMissing::Fail).unwrap().id().as_str(), current.row.id);
+    assert_eq!(catalog.load(&key, OnMissing::Fail).unwrap().id().as_str(), current.row.id);
 }
 
 /// All files beneath a folder, by name.

@@ -88,7 +88,7 @@ pub(crate) fn find(realm: &Realm, question: Question) -> Result<Value> {
 fn look(realm: &Realm, request: &SearchQuery) -> Result<Value> {
     let store = realm.store();
     let scan = |places: &[Place]| search::scan(store, places.iter(), request);
-    let answer = realm.catalog().search(request, Way::Index, &scan, &mut |_, _| {})?.value;
+    let answer = realm.catalog().search_with(request, Way::Index, &scan, &mut |_, _| {})?.value;
     let hits = answer.hits.iter().map(|hit| {
         let snippet = search::snippet(store, hit, &request.query, COLUMNS)?.unwrap_or_default();
         Ok(shown(hit, &snippet))

@@ -10,11 +10,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use unforget_core::Error;
-use unforget_core::directory::{Directory, OnMissing};
+use unforget_core::directory::OnMissing;
 use unforget_core::history::Limits;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::SessionId;
+use unforget_core::store::Store;
 use unforget_remote::lease;
 use unforget_remote::sync::{self, Bookmarks, Link, Native, Outbox, Pointer};
 use unforget_remote::{Error as RemoteError, Stream};
@@ -144,7 +145,7 @@ pub(super) async fn history(realm: &Arc<Realm>, there: Option<&Settings>, histor
     blocking(realm, move |realm| {
         let id = match of {
             Of::Id(id) => id,
-            Of::Key(key) => current(realm.store(), &key)?.ok_or_else(Problem::no_session)?,
+            Of::Key(key) => current(realm.catalog(), &key)?.ok_or_else(Problem::no_session)?,
         };
         let (text, _) = rest::messages_of(realm, &id, &limits)?;
         let rest = text.strip_prefix('{').unwrap_or_default();
@@ -201,7 +202,7 @@ fn add_once(realm: &Realm, there: Option<&Settings>, adding: &Adding) -> Result<
     let store = realm.store();
     let mut session = match &adding.of {
         Of::Id(id) => store.open(&realm.entry(id)?)?,
-        Of::Key(key) => store.load(key, OnMissing::Create)?,
+        Of::Key(key) => realm.catalog().load(key, OnMissing::Create)?,
     };
     let (dir, id) = (AgentDir::of(session.key().agent()), session.id().clone());
     if let Some(there) = there {
@@ -220,7 +221,7 @@ async fn is_here(realm: &Arc<Realm>, of: &Of) -> Result<bool> {
     let of = of.clone();
     blocking(realm, move |realm| match &of {
         Of::Id(id) => Ok(realm.store().entry(id)?.is_some()),
-        Of::Key(key) => Ok(current(realm.store(), key)?.is_some()),
+        Of::Key(key) => Ok(current(realm.catalog(), key)?.is_some()),
     })
     .await
 }
@@ -230,7 +231,7 @@ async fn unless_held(realm: &Arc<Realm>, there: &Settings, of: &Of) -> Result<()
     let of = of.clone();
     let entry = blocking(realm, move |realm| match &of {
         Of::Id(id) => Ok(realm.store().entry(id)?),
-        Of::Key(key) => Ok(realm.store().current(key)?),
+        Of::Key(key) => Ok(realm.catalog().current(key)?),
     });
     let Some(entry) = entry.await? else { return Ok(()) };
     let Some(id) = SessionId::parse(&entry.row.id) else { return Ok(()) };
@@ -273,7 +274,7 @@ pub(super) async fn tend(realm: &Arc<Realm>, there: &Settings) -> bool {
 }
 
 /// The current session of a key.
-fn current(store: &Directory, key: &Key) -> Result<Option<SessionId>> {
+fn current(store: &Store, key: &Key) -> Result<Option<SessionId>> {
     Ok(store.current(key)?.and_then(|entry| SessionId::parse(&entry.row.id)))
 }
 

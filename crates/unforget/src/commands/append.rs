@@ -78,7 +78,7 @@ fn open(context: &Context, args: &Append) -> Result<Session> {
     if let (true, Ok(key)) = (args.create, &key)
         && matches!(context.find(Place::Agents, &args.name), Err(Error::NotFound { .. }))
     {
-        return Ok(context.store.load(key, OnMissing::Create)?);
+        return Ok(context.catalog.load(key, OnMissing::Create)?);
     }
     match context.resolve(&args.name) {
         Ok(entry) => Ok(context.store.open(&entry)?),

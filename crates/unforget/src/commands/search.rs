@@ -156,7 +156,7 @@ fn beginnings(text: &str) -> Option<String> {
 fn asked(context: &Context, request: &SearchQuery, way: Way) -> Result<Told<Answer>> {
     let progress = progress::Progress::new("searching");
     let scan = |places: &[Place]| scan(context, places, request, &progress);
-    Ok(context.catalog.search(request, way, &scan, &mut |_, _| progress.step())?)
+    Ok(context.catalog.search_with(request, way, &scan, &mut |_, _| progress.step())?)
 }
 
 /// The answer, from the index as far as it goes.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use unforget_core::directory::{Directory, OnMissing};
-use unforget_core::index::{Index, Place};
+use unforget_core::directory::OnMissing;
+use unforget_core::index::Place;
 use unforget_core::listing::{Filter, ListQuery, Wanted};
-use unforget_core::log::Durability;
-use unforget_core::medium::{Medium, Os};
+use unforget_core::medium::Os;
 use unforget_core::store::Store;
 
 use super::Scene;
@@ -24,10 +23,8 @@ fn many(scene: &Scene) -> (Counting, Store) {
     }
     scene.catalog().all(Place::Agents, &mut |_, _| {}).unwrap();
     let counting = Counting::new(Os::new(&scene.home));
-    let medium: Arc<dyn Medium> = Arc::new(counting.clone());
-    let index = Arc::new(Index::new(medium.clone(), scene.source.clone()));
-    let store = Directory::new(medium, scene.source.clone(), Durability::PowerLoss).indexed(index.clone());
-    (counting, Store::new(store, Some(index)))
+    let store = Store::builder(&scene.home).medium(Arc::new(counting.clone())).clock(scene.source.clone());
+    (counting, store.open().unwrap())
 }
 
 fn peers(catalog: &Store, filter: Filter) -> Vec<String> {
@@ -65,7 +62,7 @@ fn a_chat_begins_and_goes_on_without_looking_at_other_sessions() {
     let (counting, catalog) = many(&scene);
     for peer in ["main:cli:user7", "main:cli:nobody"] {
         let (asked, opened) = (counting.asked(), counting.opened());
-        let session = catalog.directory().load(&peer.parse().unwrap(), OnMissing::Create).unwrap();
+        let session = catalog.load(&peer.parse().unwrap(), OnMissing::Create).unwrap();
         assert_eq!(session.key().to_string(), peer);
         let (asked, opened) = (counting.asked() - asked, counting.opened() - opened);
         assert!(asked < ASKED && opened < OPENED, "{peer}: {asked} asked, {opened} opened");

@@ -5,11 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use unforget_core::directory::Directory;
 use unforget_core::doctor::{self, Mode};
-use unforget_core::index::{Depth, Ending, Index, Place};
+use unforget_core::index::{Depth, Ending, Place};
 use unforget_core::listing::ListQuery;
-use unforget_core::log::Durability;
 use unforget_core::medium::{Access, FileKind, Handle, Medium, Os, Stat};
 use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
@@ -75,10 +73,8 @@ impl Medium for Odd {
 /// The catalog of a scene on such a disk.
 fn odd(scene: &Scene, hook: Hook) -> (Store, Arc<Mutex<Hook>>) {
     let hook = Arc::new(Mutex::new(hook));
-    let medium: Arc<dyn Medium> = Arc::new(Odd { os: Os::new(&scene.home), hook: hook.clone() });
-    let index = Arc::new(Index::new(medium.clone(), scene.source.clone()));
-    let store = Directory::new(medium, scene.source.clone(), Durability::PowerLoss).indexed(index.clone());
-    (Store::new(store, Some(index)), hook)
+    let medium = Arc::new(Odd { os: Os::new(&scene.home), hook: hook.clone() });
+    (Store::builder(&scene.home).medium(medium).clock(scene.source.clone()).unopened(), hook)
 }
 
 fn nothing() -> Hook {
@@ -88,7 +84,7 @@ fn nothing() -> Hook {
 fn hits(catalog: &Store, text: &str) -> usize {
     let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
-    catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value.hits.len()
+    catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value.hits.len()
 }
 
 /// Makes the directories old enough to be believed.

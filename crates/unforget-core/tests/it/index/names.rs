@@ -11,7 +11,7 @@ const NAMES: [&str; 3] = ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"
 fn hits(catalog: &Store, text: &str) -> Vec<(String, u64)> {
     let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
-    let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
+    let answer = catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
     answer.hits.iter().map(|hit| (hit.place.id.to_string(), hit.n)).collect()
 }
 

@@ -25,7 +25,7 @@ const WHO: &str = "UNFORGET_TEST_WHO";
 fn hits(catalog: &Store, text: &str, way: Way) -> Vec<(String, u64)> {
     let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
-    let answer = catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value;
+    let answer = catalog.search_with(&request, way, &scan, &mut |_, _| {}).unwrap().value;
     let mut hits: Vec<_> = answer.hits.iter().map(|hit| (hit.place.id.to_string(), hit.n)).collect();
     hits.sort();
     hits

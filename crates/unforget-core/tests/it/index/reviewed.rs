@@ -14,7 +14,7 @@ use super::Scene;
 fn hits(catalog: &Store, words: &str) -> Vec<(String, u64, bool)> {
     let request = SearchQuery { query: Query::parse(words).unwrap(), filter: Filter::default(), limit: 100 };
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
-    let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
+    let answer = catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
     answer.hits.into_iter().map(|hit| (hit.place.id.to_string(), hit.n, hit.place.is_trashed)).collect()
 }
 

@@ -66,7 +66,7 @@ fn request(text: &str) -> SearchQuery {
 fn ask(catalog: &Store, text: &str, way: Way) -> search::Answer {
     let request = request(text);
     let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
-    catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value
+    catalog.search_with(&request, way, &scan, &mut |_, _| {}).unwrap().value
 }
 
 /// That both ways find the same, in the same order, and how much.
@@ -303,7 +303,7 @@ fn phrases_are_the_same_among_more_matches_than_are_ranked() {
             let request = SearchQuery { limit, ..request(text) };
             let ask = |catalog: &Store, way| {
                 let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
-                catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value
+                catalog.search_with(&request, way, &scan, &mut |_, _| {}).unwrap().value
             };
             let found = ask(&scene.catalog(), Way::Index);
             assert_eq!(found, ask(&scene.without_index(), Way::Scan), "{text} {limit}");
@@ -317,9 +317,9 @@ fn phrases_are_the_same_among_more_matches_than_are_ranked() {
         read.set(read.get() + places.len());
         search::scan(catalog.directory(), places, &wanted)
     };
-    catalog.search(&request("number7"), Way::Index, &scan, &mut |_, _| {}).unwrap();
+    catalog.search_with(&request("number7"), Way::Index, &scan, &mut |_, _| {}).unwrap();
     assert_eq!(read.get(), 0, "words alone are not read for");
-    catalog.search(&wanted, Way::Index, &scan, &mut |_, _| {}).unwrap();
+    catalog.search_with(&wanted, Way::Index, &scan, &mut |_, _| {}).unwrap();
     assert!((1..SESSIONS as usize).contains(&read.get()), "{}", read.get());
 }
 

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use unforget_core::directory::{Directory, Entry};
+use unforget_core::directory::Entry;
 use unforget_core::error::Error;
 use unforget_core::fork::{Wish, fork};
-use unforget_core::index::Index;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::log::Durability;
-use unforget_core::medium::{Medium, Os};
 use unforget_core::record::Draft;
 use unforget_core::session;
 use unforget_core::stamp::{SessionId, Source};
@@ -342,11 +340,7 @@ impl World {
 }
 
 fn catalog(home: &std::path::Path, source: &Arc<Held>) -> Store {
-    let medium: Arc<dyn Medium> = Arc::new(Os::new(home));
-    let source: Arc<dyn Source> = source.clone();
-    let index = Arc::new(Index::new(medium.clone(), source.clone()));
-    let store = Directory::new(medium, source, Durability::ProcessDeath).indexed(index.clone());
-    Store::new(store, Some(index))
+    Store::builder(home).clock(source.clone()).durability(Durability::ProcessDeath).open().unwrap()
 }
 
 /// A session as a command knows it that was told about it by someone else.

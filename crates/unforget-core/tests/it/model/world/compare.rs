@@ -40,7 +40,7 @@ impl World {
     pub(in super::super) fn compare(&mut self, who: usize) {
         self.turn += 1;
         let with = &self.processes[who];
-        let without = Store::new(with.directory().clone(), None);
+        let without = Store::builder(self.home()).clock(self.source.clone()).without_index().open().unwrap();
         // What is asked first brings the index up to date for the rest, so that everything comes first at some time.
         let mut questions: [&dyn Fn(&Store); 3] =
             [&|catalog| self.lists(catalog), &|catalog| self.names(catalog), &|catalog| self.searches(catalog)];
@@ -193,7 +193,7 @@ impl World {
     fn found(&self, catalog: &Store, text: &str, filter: search::Filter, expected: &BTreeSet<Hit>) {
         let request = SearchQuery { query: Query::parse(text).unwrap(), filter, limit: ALL };
         let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
-        let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
+        let answer = catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
         let hit = |hit: &search::Hit| {
             (hit.place.id.to_string(), hit.n, hit.place.is_trashed, hit.is_abandoned, hit.role.name())
         };
