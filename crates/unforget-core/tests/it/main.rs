@@ -12,6 +12,7 @@ mod claude;
 mod claude_mutants;
 mod corpus;
 mod crash;
+mod examples;
 mod faults_conversation;
 mod faults_file;
 mod faults_index;
