@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use unforget_core::blob::Blobs;
-use unforget_core::catalog::Catalog;
+use unforget_core::directory::Directory;
 use unforget_core::history::Limits;
-use unforget_core::index::Index;
 use unforget_core::key::Key;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::reader::LogReader;
@@ -48,8 +47,8 @@ impl Ours {
         Ok(Self { work: place.work.clone(), durability, turns, sessions: HashMap::new() })
     }
 
-    fn store(&self, folder: &str) -> Store {
-        Store::new(Arc::new(Os::new(self.work.join(folder))), Arc::new(System), self.durability)
+    fn store(&self, folder: &str) -> Directory {
+        Directory::new(Arc::new(Os::new(self.work.join(folder))), Arc::new(System), self.durability)
     }
 
     /// A fresh store with some sessions open, and others beside them.
@@ -124,11 +123,9 @@ impl Ours {
         Ok(json!({}))
     }
 
-    fn taken(&self) -> Result<Catalog> {
+    fn taken(&self) -> Result<Store> {
         let home = context(std::fs::read_to_string(self.work.join(STORE)), STORE)?;
-        let (medium, source) = (Arc::new(Os::new(home)), Arc::new(System));
-        let index = Arc::new(Index::new(medium.clone(), source.clone()));
-        Ok(Catalog::new(Store::new(medium, source, self.durability).indexed(index.clone()), Some(index)))
+        context(Store::builder(home).durability(self.durability).open(), STORE)
     }
 
     fn restore(&self, limits: &Limits) -> Result<usize> {
@@ -147,7 +144,7 @@ impl Ours {
 
     fn list(&self, limit: usize) -> Result<Value> {
         let catalog = self.taken()?;
-        let ask = Ask { limit, ..Ask::default() };
+        let ask = ListQuery { limit, ..ListQuery::default() };
         let list = || Ok(context(catalog.page(&ask, &mut |_, _| {}), "list")?.0.value.entries.len());
         // Opening the database and catching up with what happened since is what a command pays; a program pays it once.
         list()?;
@@ -155,11 +152,11 @@ impl Ours {
     }
 
     fn open(&self, key: &str) -> Result<Value> {
-        let (catalog, key): (Catalog, Key) = (self.taken()?, context(key.parse(), "a key")?);
+        let (catalog, key): (Store, Key) = (self.taken()?, context(key.parse(), "a key")?);
         let find = || context(catalog.last_used(&key, &mut |_, _| {}), "find")?.value.ok_or("no session".to_owned());
         find()?;
         timed(|| {
-            let session = context(catalog.store().open(&find()?), "open")?;
+            let session = context(catalog.directory().open(&find()?), "open")?;
             Ok(context(session.history(&Limits::tokens(BUDGET)), "read")?.history.messages.len())
         })
     }

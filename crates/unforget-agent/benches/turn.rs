@@ -38,13 +38,13 @@ use unforget_agent::model::{BoxFuture, Delta, Event, Model, ModelError, Request,
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::{Call, Commands, Toolbox, Workspace, standard};
 use unforget_agent::turn::{Input, run_turn};
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::key::Key;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
 use unforget_core::stamp::System;
-use unforget_core::store::{OnMissing, Store};
 use unforget_testkit::generate::{self, Dice};
 
 const WORDS: &str = "What did we decide about the handover of the keys, and who has to be told?";
@@ -98,7 +98,7 @@ impl Scene {
         std::fs::create_dir_all(&store_folder).unwrap();
         std::fs::create_dir_all(&work).unwrap();
         let key: Key = "main:bench:turn".parse().unwrap();
-        let store = |durability| Store::new(Arc::new(Os::new(&store_folder)), Arc::new(System), durability);
+        let store = |durability| Directory::new(Arc::new(Os::new(&store_folder)), Arc::new(System), durability);
         let mut session = store(Durability::ProcessDeath).create(&key, None).unwrap();
         fill(&mut session, size);
         drop(session);

@@ -10,13 +10,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use unforget_core::directory::{Directory, FileNote, MAX_FILE, side_path};
 use unforget_core::files::Seen;
 use unforget_core::layout::{AgentDir, CLAUDE_AGENT};
 use unforget_core::medium::{Access, Handle, parent, read_small};
 use unforget_core::reader::LogReader;
 use unforget_core::replica::Intake;
 use unforget_core::stamp::SessionId as Kept;
-use unforget_core::store::{FileNote, MAX_FILE, Store, side_path};
 
 use crate::copy::{self, Look, Mark, Marks, Rewrite, Taken};
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ pub fn kept_id(id: &SessionId) -> Result<Kept> {
 /// Keeps what one configuration directory has in a store.
 #[derive(Debug, Clone)]
 pub struct Keeper {
-    pub(crate) store: Store,
+    pub(crate) store: Directory,
     pub(crate) config: ConfigDir,
     pub(crate) marks: Marks,
     pub(crate) with_memory: bool,
@@ -100,7 +100,7 @@ pub struct Keeper {
 
 impl Keeper {
     /// A keeper of a directory's sessions.
-    pub fn new(store: &Store, config: ConfigDir) -> Self {
+    pub fn new(store: &Directory, config: ConfigDir) -> Self {
         Self { store: store.clone(), config, marks: Marks::new(store.medium().clone()), with_memory: false }
     }
 
@@ -116,7 +116,7 @@ impl Keeper {
     }
 
     /// The store.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Directory {
         &self.store
     }
 
@@ -342,7 +342,7 @@ fn patiently(open: impl Fn() -> Result<Intake>) -> Result<Intake> {
     open()
 }
 
-fn lines(store: &Store, dir: &AgentDir, id: &Kept) -> Result<u64> {
+fn lines(store: &Directory, dir: &AgentDir, id: &Kept) -> Result<u64> {
     let reader = LogReader::open(store.medium().as_ref(), &dir.transcript(id))?;
     let mut count = 0;
     let mut forward = reader.forward(0);

@@ -1,4 +1,6 @@
-//! Claude Code's sessions: kept, restored on any machine, mirrored while they run.
+#![doc = include_str!("../README.md")]
+//!
+//! ## How it is made
 //!
 //! Claude Code owns its directory: its names, its lines, its clean-up. Here is what they mean, as far as it was seen in the real
 //! program, and nothing that a later version could not add to: records, files and members that are not known are kept as they are.
@@ -7,9 +9,6 @@
 //! besides its transcript, [`live`] who is writing it now. [`keep`] takes a session into a store, [`restore`] puts it where the program finds
 //! it, [`mirror`] keeps what is written all the while; [`copy`] is what they share. [`rewrite`] puts absolute paths right in a line, [`tail`] finds
 //! the lines that resuming needs, [`doctor`] finds what resuming would lose and makes a copy in which it is put right.
-//!
-//! Everything is synchronous. Files are touched through a [`Medium`](unforget_core::medium::Medium) only; nothing here reads the
-//! environment, makes an id or looks at a process.
 
 #![warn(missing_docs)]
 

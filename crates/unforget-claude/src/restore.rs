@@ -12,11 +12,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use unforget_core::directory::{FILES, MAX_FILE};
 use unforget_core::json;
 use unforget_core::medium::{Medium, parent, read_small, replace_written};
 use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId as Kept;
-use unforget_core::store::{FILES, MAX_FILE};
 
 use crate::copy::{self, Look, Mark};
 use crate::error::{Error, Result};

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::blob::{BlobRef, references};
+use crate::directory::{Directory, Entry};
 use crate::error::{Error, IoContext as _, Result};
 use crate::exposure::Exposure;
 use crate::index::Trouble;
@@ -18,7 +19,6 @@ use crate::record::Body;
 use crate::report::{NoteKind, Report};
 use crate::retention;
 use crate::scan::Scanner;
-use crate::store::{Entry, Store};
 use crate::summary::State;
 
 /// How many places of damage in one transcript are told one by one.
@@ -90,7 +90,7 @@ impl Diagnosis {
 }
 
 /// Looks at everything in a store; `progress` hears of each file.
-pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Result<Diagnosis> {
+pub fn examine(store: &Directory, mode: Mode, mut progress: impl FnMut(&Path)) -> Result<Diagnosis> {
     let mut diagnosis = Diagnosis::default();
     permissions(store, mode, Path::new(""), 0o700, &mut diagnosis)?;
     let listing = store.list_with(|path, _| progress(path))?;
@@ -141,7 +141,7 @@ pub fn examine(store: &Store, mode: Mode, mut progress: impl FnMut(&Path)) -> Re
 }
 
 /// The index is a cache: one that is wrong is put aside, and the next question builds another.
-fn index(store: &Store, mode: Mode, diagnosis: &mut Diagnosis) {
+fn index(store: &Directory, mode: Mode, diagnosis: &mut Diagnosis) {
     let Some(index) = store.index() else { return };
     let problems = match index.examine(store) {
         Ok(problems) => problems,
@@ -158,7 +158,7 @@ fn index(store: &Store, mode: Mode, diagnosis: &mut Diagnosis) {
     diagnosis.add(layout::INDEX, format!("the index is wrong: {first}{more}"), advice, fixed);
 }
 
-fn permissions(store: &Store, mode: Mode, path: &Path, wanted: u32, diagnosis: &mut Diagnosis) -> Result<()> {
+fn permissions(store: &Directory, mode: Mode, path: &Path, wanted: u32, diagnosis: &mut Diagnosis) -> Result<()> {
     let stat = match store.medium().stat(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.context("look at", path)?,
@@ -175,7 +175,7 @@ fn permissions(store: &Store, mode: Mode, path: &Path, wanted: u32, diagnosis: &
 }
 
 fn session(
-    store: &Store,
+    store: &Directory,
     mode: Mode,
     entry: &Entry,
     diagnosis: &mut Diagnosis,
@@ -277,7 +277,7 @@ struct Health {
     blobs: Vec<(u64, String)>,
 }
 
-fn check(store: &Store, path: &Path) -> Result<Health> {
+fn check(store: &Directory, path: &Path) -> Result<Health> {
     let reader = LogReader::open(store.medium().as_ref(), path)?;
     let mut scanner = Scanner::default();
     let (mut has_header, mut torn, mut records) = (false, false, 0);
@@ -302,7 +302,7 @@ fn check(store: &Store, path: &Path) -> Result<Health> {
     Ok(Health { report: scanner.report, records, has_header, torn, bytes: reader.len(), blobs })
 }
 
-fn blobs(store: &Store, diagnosis: &mut Diagnosis, progress: &mut impl FnMut(&Path)) -> Result<()> {
+fn blobs(store: &Directory, diagnosis: &mut Diagnosis, progress: &mut impl FnMut(&Path)) -> Result<()> {
     for path in files(store, Path::new(layout::BLOBS))? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.contains(TEMPORARY) {
@@ -317,7 +317,7 @@ fn blobs(store: &Store, diagnosis: &mut Diagnosis, progress: &mut impl FnMut(&Pa
     Ok(())
 }
 
-fn leftovers(store: &Store, mode: Mode, within: &Path, diagnosis: &mut Diagnosis) -> Result<()> {
+fn leftovers(store: &Directory, mode: Mode, within: &Path, diagnosis: &mut Diagnosis) -> Result<()> {
     for path in files(store, within)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.ends_with(retention::ASIDE) {
@@ -335,7 +335,7 @@ fn leftovers(store: &Store, mode: Mode, within: &Path, diagnosis: &mut Diagnosis
     Ok(())
 }
 
-fn files(store: &Store, within: &Path) -> Result<Vec<PathBuf>> {
+fn files(store: &Directory, within: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![within.to_path_buf()];
     while let Some(folder) = folders.pop() {

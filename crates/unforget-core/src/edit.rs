@@ -1,11 +1,12 @@
 //! Changes of a session that are no turns: names, moves of the head, pins, labels, titles, expiry.
 //!
-//! An [`Edit`] says what is wanted. [`Plan::of`] folds the transcript and decides what each edit appends; it writes nothing, so a
-//! front end can show the outcome first. [`Plan::commit`] appends everything at once. [`apply`] does both. The chat, the
-//! commands, REST, the page and stdio only decode edits and show [`Applied`]; no other code appends such records.
+//! An [`Edit`] says what is wanted. [`Plan::of`] folds the transcript and decides what each edit appends; it writes
+//! nothing, so a front end can show the outcome first. [`Plan::commit`] appends everything at once. [`apply`] does
+//! both. The chat, the commands, REST, the page and stdio only decode edits and show [`Applied`]; no other code
+//! appends such records.
 //!
-//! No edit takes anything out of the transcript. Undo takes back the last turn on the path. Every move of the head to an
-//! earlier step of its own path can be redone until words are added; a move sideways or forward begins anew. So a
+//! No edit takes anything out of the transcript. Undo takes back the last turn on the path. Every move of the head to
+//! an earlier step of its own path can be redone until words are added; a move sideways or forward begins anew. So a
 //! redo always leads forward ([`crate::tree`] folds that log out of the `head` records).
 
 use serde::{Deserialize, Serialize};

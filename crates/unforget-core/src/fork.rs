@@ -11,6 +11,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::blob::references;
+use crate::directory::{Directory, Entry};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::key::Key;
@@ -21,7 +22,6 @@ use crate::record::{Body, Draft, Record, VERSION};
 use crate::scan::Scanner;
 use crate::session::{CLAUDE_CODE, encode_next, header_draft};
 use crate::stamp::SessionId;
-use crate::store::{Entry, Store};
 use crate::tree::{Kind, Trail, Tree};
 
 /// What a fork is made of.
@@ -51,7 +51,7 @@ pub struct Forked {
 }
 
 /// Makes a session of the way to one step of another.
-pub fn fork(store: &Store, entry: &Entry, wish: Wish<'_>) -> Result<Forked> {
+pub fn fork(store: &Directory, entry: &Entry, wish: Wish<'_>) -> Result<Forked> {
     let reader = store.read(entry)?;
     let tree = Tree::read(&reader)?;
     let trail = match wish.at {

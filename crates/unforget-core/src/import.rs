@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use crate::directory::{Directory, Listing};
 use crate::encode;
 use crate::error::{Error, IoContext as _, Result};
 use crate::import::recognise::HEAD;
@@ -19,7 +20,6 @@ use crate::report::{NoteKind, Report};
 use crate::scan::scan;
 use crate::session;
 use crate::stamp::SessionId;
-use crate::store::{Listing, Store};
 
 mod bundle;
 mod codex;
@@ -85,7 +85,7 @@ pub enum Outcome {
 }
 
 /// Imports one candidate.
-pub fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &Candidate) -> Result<Outcome> {
+pub fn import(store: &Directory, listing: &Listing, from: &dyn Medium, candidate: &Candidate) -> Result<Outcome> {
     let head = read_small(from, &candidate.path, HEAD).context("read", &candidate.path)?;
     let format = recognise(&head);
     if format == Some(Format::Bundle) {

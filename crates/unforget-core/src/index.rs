@@ -5,7 +5,7 @@
 //! writers leave before their first append, and the rows of the page that is being shown. A row is brought up to
 //! date by folding what was added since; what was folded before is proved by the bytes before it, which hold a chained checksum.
 //!
-//! Everything here may fail without harm: each answer can also be had from the files ([`crate::catalog`]). A database
+//! Everything here may fail without harm: each answer can also be had from the files ([`crate::store`]). A database
 //! that is damaged or of an older version is set aside and built anew. One that is locked, or that a newer version of the program made, is left alone.
 //! Writers are never delayed for long: a mark that cannot be left in time becomes the file `index.distrust`, after which every row is compared.
 //!
@@ -85,6 +85,8 @@ impl fmt::Display for Trouble {
         }
     }
 }
+
+impl std::error::Error for Trouble {}
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {

@@ -1,18 +1,16 @@
-//! The local truth of unforget: durable logs, records, keys, folds and the store.
+#![doc = include_str!("../README.md")]
 //!
-//! Two layers. The line layer ([`medium`], [`log`], [`reader`], [`lines`], [`frontier`]) knows bytes, order,
-//! durability and digests, and no meaning. The record layer ([`record`], [`scan`], [`history`]) gives lines
-//! meaning, in pure functions. [`store`] puts both together with [`key`]s, [`blob`]s and a directory layout.
+//! ## How it is made
 //!
-//! Reading is total: it yields a value and a [`report`]. Writing is strict: it yields a `Result`, and `Ok`
-//! means that the bytes are safe. Nothing here reads the environment, asks a clock that was not handed in,
-//! starts a thread that outlives the call or opens a socket.
+//! There are two layers. The line layer ([`medium`], [`log`], [`reader`], [`lines`], [`frontier`]) knows bytes, order,
+//! durability and digests, and no meaning. The record layer ([`record`], [`scan`], [`history`]) gives lines meaning, in
+//! pure functions. [`directory`] puts both together with [`key`]s and [`blob`]s; [`store`] asks the [`index`] first.
 
 #![warn(missing_docs)]
 
 pub mod blob;
 pub mod bundle;
-pub mod catalog;
+pub mod directory;
 pub mod doctor;
 pub mod edit;
 pub mod encode;
@@ -53,6 +51,21 @@ pub mod summary;
 pub mod title;
 pub mod tokens;
 pub mod tree;
+mod turn;
 pub mod usage;
 
-pub use error::{Change, Error, Result};
+#[doc(inline)]
+pub use crate::{
+    directory::{Entry as SessionInfo, OnMissing},
+    error::{Change, Error, Result},
+    history::{History, Limits, Message, Role},
+    key::Key,
+    listing::ListQuery,
+    log::Durability,
+    record::Draft,
+    search::SearchQuery,
+    session::Session,
+    stamp::SessionId,
+    store::Store,
+    turn::Turn,
+};

@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 
+use crate::directory::Entry;
 use crate::index::Place;
 use crate::key::Key;
-use crate::store::Entry;
 use crate::summary::{Row, State};
 
 /// How many sessions a page has if nobody says.
@@ -97,7 +97,7 @@ pub struct Cursor {
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct ListQuery {
     /// From the agents' sessions, or from the trash.
     pub place: Place,
     /// Which ones.
@@ -110,7 +110,7 @@ pub struct Ask {
     pub after: Option<Cursor>,
 }
 
-impl Default for Ask {
+impl Default for ListQuery {
     fn default() -> Self {
         Self { place: Place::Agents, filter: Filter::default(), sort: Sort::Updated, limit: PAGE, after: None }
     }
@@ -214,7 +214,7 @@ impl Filter {
 }
 
 /// The part of a whole list that was asked for.
-pub(crate) fn cut(mut entries: Vec<Entry>, ask: &Ask, is_live: impl Fn(&Entry) -> bool) -> Page {
+pub(crate) fn cut(mut entries: Vec<Entry>, ask: &ListQuery, is_live: impl Fn(&Entry) -> bool) -> Page {
     entries.retain(|entry| ask.filter.admits(&entry.row, || is_live(entry)));
     entries.sort_by(|a, b| ask.sort.order(a, b));
     if let Some(after) = &ask.after {
@@ -224,7 +224,7 @@ pub(crate) fn cut(mut entries: Vec<Entry>, ask: &Ask, is_live: impl Fn(&Entry) -
 }
 
 /// A page of the first entries; there is a next one if there are more than the page holds.
-pub(crate) fn close(mut entries: Vec<Entry>, ask: &Ask) -> Page {
+pub(crate) fn close(mut entries: Vec<Entry>, ask: &ListQuery) -> Page {
     let is_more = entries.len() > ask.limit;
     entries.truncate(ask.limit);
     let next = entries.last().filter(|_| is_more).map(|last| Cursor::behind(ask.sort, last));

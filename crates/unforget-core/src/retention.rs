@@ -9,9 +9,9 @@
 //!
 //! The failure it guards against is the one that cannot be undone: removing something that somebody still wanted.
 
+use crate::directory::Entry;
 use crate::layout::AgentDir;
 use crate::stamp::SessionId;
-use crate::store::Entry;
 use crate::summary::{Row, State};
 
 mod apply;
@@ -308,7 +308,7 @@ fn purged(trashed: &Trashed, rules: &Rules, purge: &Purge, now_ms: i64) -> Resul
 }
 
 /// Brings back payloads that an interrupted clean-up had moved aside; only while nobody cleans up.
-pub(crate) fn bring_back_payloads(store: &crate::store::Store) -> crate::error::Result<u64> {
+pub(crate) fn bring_back_payloads(store: &crate::directory::Directory) -> crate::error::Result<u64> {
     let _turn = journal::take_turn(store)?;
     payloads::bring_back(store)
 }

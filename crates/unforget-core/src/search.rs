@@ -17,13 +17,13 @@ use std::cmp::Ordering;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::directory::{Directory, Entry};
 use crate::error::{IoContext as _, Result};
 use crate::key::Key;
 use crate::layout::{self, AgentDir};
 use crate::medium::FileKind;
 use crate::retention::Pattern;
 use crate::stamp::SessionId;
-use crate::store::{Entry, Store};
 use crate::summary::State;
 
 mod age;
@@ -43,6 +43,8 @@ pub use said::{Ear, Role, Said};
 pub use scan::scan;
 pub use snippet::{Snippet, snippet};
 
+/// How many hits a search has if the caller does not say.
+const HITS: usize = 20;
 /// How many hits are ranked: the newest ones.
 pub const CANDIDATES: usize = 1000;
 /// After how many days a hit counts half.
@@ -55,13 +57,20 @@ const MAX_UNREADABLE: usize = 100;
 
 /// What is looked for, where, and how much of it is wanted.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct SearchQuery {
     /// What is looked for.
     pub query: Query,
     /// Where.
     pub filter: Filter,
     /// How many hits.
     pub limit: usize,
+}
+
+impl SearchQuery {
+    /// What a person typed, looked for in every session: words, `"a phrase"`, `begin*`, `this OR that`, `-without`.
+    pub fn new(text: &str) -> Result<Self, QueryError> {
+        Ok(Self { query: Query::parse(text)?, filter: Filter::default(), limit: HITS })
+    }
 }
 
 /// Which records count; what is not said is no condition.
@@ -152,7 +161,7 @@ impl Place {
 }
 
 /// The sessions that a filter leaves, by their names alone: no transcript is looked at.
-pub fn places(store: &Store, filter: &Filter) -> Result<Vec<Place>> {
+pub fn places(store: &Directory, filter: &Filter) -> Result<Vec<Place>> {
     let mut places = Vec::new();
     for (root, is_trashed) in [(layout::AGENTS, false), (layout::TRASH, true)] {
         if is_trashed && filter.trash == Trash::LeftOut {
@@ -180,7 +189,7 @@ pub fn places(store: &Store, filter: &Filter) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-fn both_names(store: &Store, a: &Place, b: &Place) -> bool {
+fn both_names(store: &Directory, a: &Place, b: &Place) -> bool {
     let identity = |place: &Place| store.medium().stat(&place.transcript()).map(|stat| stat.identity).ok();
     identity(a).is_some() && identity(a) == identity(b)
 }

@@ -1,301 +1,299 @@
-//! The sessions of one home directory: create, find, read, delete, undelete.
+//! Which sessions there are, answered by the index if it can and by the files if not. The answers are the same.
 //!
-//! Every answer comes from the transcripts; `sessions.json` only saves reading those that have not changed.
-//! Creating writes the transcript first and the snapshot second, so that a crash in between leaves a session
-//! that is found, never a row without one. Deleting moves to the trash. Names of files never come from keys.
+//! An index that is damaged or of an older version is set aside and built anew; one that is busy, that a newer version of the program made, or that cannot be
+//! written where it should be, is done without. What is shown is compared with its files first.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::blob::Blobs;
-use crate::catalog::Catalog;
-use crate::error::{Error, IoContext as _, Result};
-use crate::history::Limits;
-use crate::index::{Ending, Index, Touched};
+use crate::directory::{Directory, Entry, Listing, describe};
+use crate::error::{Error, Result};
+use crate::index::{self, Asked, Caught, Depth, Index, Place, Trouble};
 use crate::key::Key;
-use crate::layout::AgentDir;
-use crate::log::{Durability, Log};
-use crate::medium::{Access, Handle, Medium, parent, publish_durable};
-use crate::reader::LogReader;
-use crate::restore::{self, Restored};
-use crate::session::{self, Session};
-use crate::stamp::{SessionId, SharedSource};
-use crate::summary::{self, Row, State};
+use crate::listing::{self, ListQuery, Page};
+use crate::snapshot::Written;
+use crate::summary::State;
 
-mod find;
-mod list;
-mod replace;
-mod sides;
-mod trash;
+mod builder;
+mod search;
+mod sessions;
+mod spent;
 
-pub(crate) use find::describe;
-pub(crate) use list::placed;
-pub use sides::{FILES, FileNote, KeptFile, MAX_FILE, side_path};
+pub use builder::Builder;
+pub use search::{Scan, Way};
 
-/// How often, and after which pause, a turn to create a session is asked for: ten seconds in all.
-const TURN_ATTEMPTS: u32 = 1000;
-const TURN_PAUSE: Duration = Duration::from_millis(10);
+/// How often a page is asked for anew because something in it had changed.
+const ATTEMPTS: usize = 4;
 
-/// What to do when a key has no session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnMissing {
-    /// Create one.
-    Create,
-    /// Say so.
-    Fail,
+/// Who holds which file's lock.
+pub type Holders = HashMap<(u64, u64), String>;
+
+/// The sessions of a directory.
+#[derive(Debug, Clone)]
+pub struct Store {
+    directory: Directory,
 }
 
-/// A session in the list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The agent's directory.
-    pub dir: AgentDir,
-    /// What is known about it.
-    pub row: Row,
-}
-
-/// The sessions, and what was odd about the way to them.
+/// An answer, and what was odd on the way to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// The sessions, most recently used first.
-    pub entries: Vec<Entry>,
-    /// Snapshots that were of no use, with the reason.
+pub struct Answer<T> {
+    /// The answer.
+    pub value: T,
+    /// What is worth telling.
+    pub notes: Notes,
+}
+
+/// What was odd about the way to an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Caches that were of no use, with the reason.
     pub unusable: Vec<(PathBuf, String)>,
-    /// Snapshots that a newer version of the program wrote, with which one: they are left alone.
+    /// Caches that a newer version of the program made, with which one: they were left alone.
     pub newer: Vec<(PathBuf, String)>,
     /// Folders that could not be looked into, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
-    /// Transcripts of which the snapshot remembers more records, with both counts: the end is gone without a trace.
+    /// Transcripts of which more records are remembered than there are, with both counts.
     pub shortened: Vec<(PathBuf, u64, u64)>,
-    /// Directories whose snapshot is not current.
-    pub stale: BTreeSet<AgentDir>,
 }
 
-/// The sessions of one home directory.
-#[derive(Clone)]
-pub struct Store {
-    medium: Arc<dyn Medium>,
-    source: SharedSource,
-    durability: Durability,
-    index: Option<Arc<Index>>,
-}
-
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("root", &self.medium.root()).finish_non_exhaustive()
+impl Notes {
+    fn add(&mut self, caught: Caught) {
+        self.shortened.extend(caught.shortened);
+        self.unreadable.extend(caught.unreadable);
     }
 }
 
 impl Store {
-    /// A store on a medium; nothing is read or created yet.
-    pub fn new(medium: Arc<dyn Medium>, source: SharedSource, durability: Durability) -> Self {
-        Self { medium, source, durability, index: None }
+    /// The files of its sessions.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
     }
 
-    /// The same store, whose writers tell an index what they are about to change.
-    #[must_use]
-    pub fn indexed(self, index: Arc<Index>) -> Self {
-        Self { index: Some(index), ..self }
+    /// The index, if there is to be one.
+    pub fn index(&self) -> Option<&Arc<Index>> {
+        self.directory.index()
     }
 
-    /// The medium, for the parts of the program that look at files.
-    pub fn medium(&self) -> &Arc<dyn Medium> {
-        &self.medium
-    }
-
-    /// The clock and source of ids.
-    pub fn source(&self) -> &SharedSource {
-        &self.source
-    }
-
-    /// The blob store.
-    pub fn blobs(&self) -> Blobs {
-        Blobs::new(self.medium.clone())
-    }
-
-    /// Creates a session; it is its key's current one from now on.
-    pub fn create(&self, key: &Key, label: Option<&str>) -> Result<Session> {
-        let now_ms = self.source.now_ms();
-        let id = self.source.new_id(now_ms);
-        let header = session::encode_all(&self.blobs(), &session::header_draft(&id, key, label), &[], now_ms)?;
-        self.adopt(key, &id, header.as_bytes())?;
-        let dir = AgentDir::of(key.agent());
-        self.open_session(&dir, id, key.clone())
-    }
-
-    /// Takes in a whole transcript, which is there completely or not at all.
-    pub(crate) fn adopt(&self, key: &Key, id: &SessionId, transcript: &[u8]) -> Result<()> {
-        let dir = AgentDir::of(key.agent());
-        let path = dir.transcript(id);
-        self.medium.create_dir(&dir.sessions()).context("create", &dir.sessions())?;
-        match publish_durable(self.medium.as_ref(), &path, transcript).context("write", &path)? {
-            true => Ok(()),
-            false => Err(Error::Exists { path: self.medium.root().join(path) }),
-        }
-    }
-
-    /// Adds whole lines to a transcript, if it still is what it was when it was read; says whether it was.
-    ///
-    /// They are lines of someone else, byte for byte, so no [`Session`] writes them; the index is told all the same.
-    pub(crate) fn carry_on(&self, dir: &AgentDir, id: &SessionId, known: &[u8], lines: &[u8]) -> Result<bool> {
-        let path = dir.transcript(id);
-        let (mut log, _) = Log::open(self.medium.clone(), &path, Durability::PowerLoss)?;
-        // Looked at again behind the lock: who writes there meanwhile goes on differently.
-        if LogReader::open(self.medium.as_ref(), &path)?.read_all()? != known {
-            return Ok(false);
-        }
-        let token = uuid::Uuid::now_v7().to_string();
-        let touched = Touched { dir: dir.clone(), id: id.clone(), token };
-        if let Some(index) = &self.index {
-            index.mark(&touched.dir, &touched.id, &touched.token);
-        }
-        log.append(lines)?;
-        match self.index.as_ref().map(|index| index.update(&touched, Ending::Closed)) {
-            // If it could not be brought up to date now, the mark is still there.
-            None | Some(Ok(()) | Err(_)) => Ok(true),
-        }
-    }
-
-    /// The index that writers tell, if there is one.
-    pub(crate) fn index(&self) -> Option<&Arc<Index>> {
-        self.index.as_ref()
-    }
-
-    /// Opens the current session of a key for writing.
-    pub fn load(&self, key: &Key, on_missing: OnMissing) -> Result<Session> {
-        let listing = self.about(key)?;
-        match (find::current(&listing, key), on_missing) {
-            (Some(entry), _) => self.open(entry),
-            (None, OnMissing::Create) => {
-                // Of several that find nothing at the same time, one creates and the others find its session.
-                let _turn = self.take_turn(&AgentDir::of(key.agent()))?;
-                let listing = self.about(key)?;
-                match find::current(&listing, key)
-                    .cloned()
-                    .map_or_else(|| self.hidden(&listing, key), |found| Ok(Some(found)))?
-                {
-                    Some(entry) => self.open(&entry),
-                    None => self.create(key, None),
+    /// Asks the index, up to date; if it cannot answer, the files.
+    pub(crate) fn ask<T>(
+        &self,
+        depth: Depth,
+        notes: &mut Notes,
+        progress: &mut dyn FnMut(&Path, u64),
+        mut by_index: impl FnMut(&Index, &mut Caught) -> Asked<T>,
+        by_files: impl FnOnce(&mut dyn FnMut(&Path, u64), &mut Notes) -> Result<T>,
+    ) -> Result<T> {
+        let Some(index) = self.index() else { return by_files(progress, notes) };
+        let found = std::cell::Cell::new(None);
+        let mut attempt = |progress: &mut dyn FnMut(&Path, u64), notes: &mut Notes| -> Asked<T> {
+            for _ in 0..ATTEMPTS {
+                found.set(index.identity()?);
+                let before = index.birth()?;
+                // If someone deleted it meanwhile, another one was asked than was brought up to date.
+                let is_same = || index.birth().is_ok_and(|birth| birth == before);
+                let mut caught = match index.catch_up(&self.directory, depth, progress) {
+                    Err(Trouble::Busy) if !is_same() => continue,
+                    other => other?,
+                };
+                let answer = by_index(index, &mut caught);
+                notes.add(caught);
+                if answer.is_err() || is_same() {
+                    return answer;
                 }
             }
-            (None, OnMissing::Fail) => Err(Error::NotFound { what: "session", name: key.to_string() }),
-        }
-    }
-
-    /// The current session of a key, which is not opened: reading is possible while somebody writes.
-    pub fn current(&self, key: &Key) -> Result<Option<Entry>> {
-        Ok(find::current(&self.about(key)?, key).cloned())
-    }
-
-    /// What has to be known to find a key's session: those of the key, and those of which nobody knows whose they are.
-    fn about(&self, key: &Key) -> Result<Listing> {
-        let Some(index) = &self.index else { return self.list() };
-        let entries = Catalog::new(self.clone(), Some(index.clone())).about(key)?;
-        Ok(Listing { entries, ..Listing::default() })
-    }
-
-    /// Waits for the right to create an agent's sessions by key; it ends when the handle drops.
-    fn take_turn(&self, dir: &AgentDir) -> Result<Box<dyn Handle>> {
-        let path = dir.turnstile();
-        self.medium.create_dir(parent(&path)).context("create", parent(&path))?;
-        let file = match self.medium.open(&path, Access::CreateNew) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.medium.open(&path, Access::Append),
-            other => other,
+            Err(Trouble::Busy)
         };
-        let file = file.context("open", &path)?;
-        for _ in 0..TURN_ATTEMPTS {
-            if file.try_lock().context("lock", &path)? {
-                return Ok(file);
+        match attempt(progress, notes) {
+            Ok(answer) => return Ok(answer),
+            Err(Trouble::Unusable(why)) => {
+                notes.unusable.push((PathBuf::from(crate::layout::INDEX), why));
+                if index.replace(found.get()).is_ok()
+                    && let Ok(answer) = attempt(progress, notes)
+                {
+                    return Ok(answer);
+                }
             }
-            std::thread::sleep(TURN_PAUSE);
+            Err(trouble @ Trouble::Newer { .. }) => {
+                notes.newer.push((PathBuf::from(crate::layout::INDEX), trouble.to_string()));
+            }
+            Err(Trouble::Store(error)) => return Err(error),
+            Err(Trouble::Absent | Trouble::Busy | Trouble::Refused(_)) => {}
         }
-        let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
-        Err(Error::Busy { path, holder: holder.unwrap_or_else(|| "another process".to_owned()) })
+        by_files(progress, notes)
     }
 
-    /// Looks once more at the sessions that could not be read: a new one must not take the place of one of them.
-    fn hidden(&self, listing: &Listing, key: &Key) -> Result<Option<Entry>> {
-        let (dir, key) = (AgentDir::of(key.agent()), key.to_string());
-        let unread = |entry: &&Entry| entry.dir == dir && matches!(entry.row.state, State::Unreadable(_));
-        for entry in listing.entries.iter().filter(unread) {
-            match self.read(entry).and_then(|reader| summary::summarise(&reader, &entry.row.id)) {
-                Ok((row, _)) if row.key.as_deref() == Some(&key) => return Ok(Some(Entry { row, ..entry.clone() })),
-                Ok(_) | Err(Error::Foreign { .. }) => {}
-                Err(error) => return Err(error),
+    /// A part of the list.
+    pub fn page(&self, ask: &ListQuery, progress: &mut dyn FnMut(&Path, u64)) -> Result<(Answer<Page>, Holders)> {
+        let holders = self.directory.medium().lock_holders().unwrap_or_default();
+        let mut notes = Notes::default();
+        let value = self.ask(
+            Depth::Changed,
+            &mut notes,
+            progress,
+            |index, caught| {
+                let mut page = index.page(ask, &holders)?;
+                for _ in 1..ATTEMPTS {
+                    let stale: Vec<_> = page.iter().filter(|indexed| !index.is_current(indexed)).collect();
+                    if stale.is_empty() {
+                        break;
+                    }
+                    index.look_again(stale.into_iter(), caught)?;
+                    page = index.page(ask, &holders)?;
+                }
+                Ok(listing::close(page.into_iter().map(|indexed| indexed.entry).collect(), ask))
+            },
+            |progress, notes| {
+                let entries = self.by_files(ask.place, progress, notes)?;
+                let is_live = |entry: &Entry| {
+                    let stat =
+                        self.directory.path(entry).ok().and_then(|path| self.directory.medium().stat(&path).ok());
+                    stat.is_some_and(|stat| holders.contains_key(&stat.identity))
+                };
+                Ok(listing::cut(entries, ask, is_live))
+            },
+        )?;
+        Ok((Answer { value, notes }, holders))
+    }
+
+    fn by_files(&self, place: Place, progress: &mut dyn FnMut(&Path, u64), notes: &mut Notes) -> Result<Vec<Entry>> {
+        match place {
+            Place::Trash => self.directory.deleted(),
+            Place::Agents => {
+                let listing = self.directory.list_with(progress)?;
+                notes.newer.extend(listing.newer);
+                notes.unreadable.extend(listing.unreadable);
+                notes.shortened.extend(listing.shortened);
+                Ok(listing.entries)
             }
         }
-        Ok(None)
     }
 
-    /// Opens a session for writing.
-    pub fn open(&self, entry: &Entry) -> Result<Session> {
-        let (id, path) = self.usable(entry)?;
-        let stated = entry.row.key.clone();
-        if entry.row.state == State::Mismatch {
-            let header = session::header(&LogReader::open(self.medium.as_ref(), &path)?)?.unwrap_or_default();
-            let found = header.id.filter(|found| found != id.as_str()).or(stated).unwrap_or_default();
-            return Err(Error::Mismatch { path, found });
-        }
-        let key = match entry.row.key.as_deref().map(str::parse) {
-            Some(Ok(key)) => key,
-            // The header is lost, and with it the key: the file's place is all that is known.
-            _ => Key::new(&entry.dir.agent().unwrap_or_else(|| "unknown".to_owned()), "unknown", None, id.as_str())?,
-        };
-        let session = self.open_session(&entry.dir, id, key)?;
-        // The list is a convenience; who is written to is for the transcript itself to say.
-        let actual = session.key().to_string();
-        if stated.is_some_and(|stated| stated != actual) {
-            return Err(Error::Mismatch { path, found: actual });
-        }
-        Ok(session)
-    }
-
-    fn open_session(&self, dir: &AgentDir, id: SessionId, key: Key) -> Result<Session> {
-        let (medium, source) = (self.medium.clone(), self.source.clone());
-        let told = self.index.clone().map(|index| (index, dir.clone()));
-        Session::open(medium, source, &dir.transcript(&id), id, key, self.durability, told)
-    }
-
-    /// Opens a session for reading.
-    pub fn read(&self, entry: &Entry) -> Result<LogReader> {
-        LogReader::open(self.medium.as_ref(), &self.path(entry)?)
-    }
-
-    /// The conversation as it would be sent now.
-    pub fn history(&self, entry: &Entry, limits: &Limits) -> Result<Restored> {
-        restore::restore(self.medium.as_ref(), &self.path(entry)?, &self.blobs(), limits)
-    }
-
-    /// Where a session's transcript is, deleted or not.
-    pub fn path(&self, entry: &Entry) -> Result<PathBuf> {
-        let id = entry_id(entry)?;
-        match entry.row.state {
-            State::Deleted => Ok(entry.dir.trashed(&id)),
-            State::Missing => {
-                Err(Error::Missing { id: id.to_string(), path: self.medium.root().join(entry.dir.transcript(&id)) })
-            }
-            _ => Ok(entry.dir.transcript(&id)),
-        }
-    }
-
-    fn usable(&self, entry: &Entry) -> Result<(SessionId, PathBuf)> {
-        let id = entry_id(entry)?;
-        if entry.row.state == State::Deleted {
-            return Err(Error::NotFound { what: "session that is not deleted", name: id.to_string() });
-        }
-        let path = self.path(entry)?;
-        Ok((id, path))
+    /// All sessions of a place, most recently used first, each compared with its file.
+    pub fn all(&self, place: Place, progress: &mut dyn FnMut(&Path, u64)) -> Result<Answer<Vec<Entry>>> {
+        let mut notes = Notes::default();
+        let value = self.ask(
+            Depth::Everything,
+            &mut notes,
+            progress,
+            |index, _| index.all(place),
+            |progress, notes| self.by_files(place, progress, notes),
+        )?;
+        Ok(Answer { value, notes })
     }
 
     /// The session that a name means: id, key, id prefix, label or title prefix.
-    pub fn resolve(&self, listing: &Listing, name: &str) -> Result<Entry> {
-        find::resolve(listing, name)
+    pub fn resolve(&self, place: Place, name: &str, progress: &mut dyn FnMut(&Path, u64)) -> Result<Answer<Entry>> {
+        let mut notes = Notes::default();
+        let entries = self.ask(
+            Depth::Changed,
+            &mut notes,
+            progress,
+            |index, caught| {
+                let mut found = index::candidates(index, place, name)?;
+                let stale: Vec<_> = found.iter().filter(|indexed| !index.is_current(indexed)).collect();
+                if !stale.is_empty() {
+                    index.look_again(stale.into_iter(), caught)?;
+                    found = index::candidates(index, place, name)?;
+                }
+                Ok(found.into_iter().map(|indexed| indexed.entry).collect())
+            },
+            |progress, notes| self.by_files(place, progress, notes),
+        )?;
+        let listing = Listing { entries, ..Listing::default() };
+        let value = self.directory.resolve(&listing, name)?;
+        let key = name.parse::<Key>().ok().map(|key| key.to_string());
+        let same = listing.entries.iter().filter(|entry| place == Place::Trash && entry.row.key == value.row.key);
+        let same: Vec<&Entry> = same.filter(|entry| entry.row.key == key).collect();
+        if same.len() > 1 {
+            // A key has one current session, but nobody is current in the trash.
+            let candidates = same.iter().map(|entry| describe(entry)).collect();
+            return Err(Error::Ambiguous { name: name.to_owned(), candidates });
+        }
+        Ok(Answer { value, notes })
+    }
+
+    /// The session of a key that was used last and can be used now.
+    pub fn last_used(&self, key: &Key, progress: &mut dyn FnMut(&Path, u64)) -> Result<Answer<Option<Entry>>> {
+        let name = key.to_string();
+        let mut notes = Notes::default();
+        let value = self.ask(
+            Depth::Changed,
+            &mut notes,
+            progress,
+            |index, caught| {
+                let mut found = index.of_key(&name)?;
+                let stale: Vec<_> = found.iter().filter(|indexed| !index.is_current(indexed)).collect();
+                if !stale.is_empty() {
+                    index.look_again(stale.into_iter(), caught)?;
+                    found = index.of_key(&name)?;
+                }
+                Ok(found.into_iter().map(|indexed| indexed.entry).next())
+            },
+            |progress, notes| {
+                let entries = self.by_files(Place::Agents, progress, notes)?;
+                let is_it = |entry: &Entry| entry.row.key.as_ref() == Some(&name) && entry.row.state == State::Ok;
+                Ok(entries.into_iter().find(is_it))
+            },
+        )?;
+        Ok(Answer { value, notes })
+    }
+
+    /// The current session of a key, and the unreadable sessions, of which one may be it.
+    fn about(&self, key: &Key) -> Result<Listing> {
+        let name = key.to_string();
+        let entries = self.ask(
+            Depth::Changed,
+            &mut Notes::default(),
+            &mut |_, _| {},
+            |index, caught| {
+                let mut found = index.current_of_key(&name)?;
+                for _ in 1..ATTEMPTS {
+                    let stale: Vec<_> = found.iter().filter(|indexed| !index.is_current(indexed)).collect();
+                    if stale.is_empty() {
+                        break;
+                    }
+                    index.look_again(stale.into_iter(), caught)?;
+                    found = index.current_of_key(&name)?;
+                }
+                let current = found.into_iter().map(|indexed| indexed.entry);
+                Ok(current.chain(index.unreadable()?).collect())
+            },
+            |progress, notes| self.by_files(Place::Agents, progress, notes),
+        )?;
+        Ok(Listing { entries, ..Listing::default() })
+    }
+
+    /// Writes the snapshots that are out of date; without an index there is nothing that knows which.
+    pub fn refresh(&self) -> Result<Notes> {
+        let mut notes = Notes::default();
+        let Some(index) = self.index() else { return Ok(notes) };
+        let snapshots = match index.snapshots(crate::snapshot::ROWS) {
+            Ok(snapshots) => snapshots,
+            Err(Trouble::Store(error)) => return Err(error),
+            Err(_) => return Ok(notes),
+        };
+        for (dir, rows) in snapshots {
+            match self.directory.write_snapshot(&dir, &rows)? {
+                Written::Whole => {}
+                Written::SetAside(why) => notes.unusable.push((dir.snapshot(), why)),
+                Written::Left(why) => notes.newer.push((dir.snapshot(), why)),
+            }
+            match index.snapshot_written(&dir) {
+                Err(Trouble::Store(error)) => return Err(error),
+                // It is written once more next time.
+                _ => continue,
+            }
+        }
+        Ok(notes)
     }
 }
 
-fn entry_id(entry: &Entry) -> Result<SessionId> {
-    SessionId::parse(&entry.row.id).ok_or_else(|| Error::NotFound { what: "session", name: entry.row.id.clone() })
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Store(error) => error,
+            other => Error::Invalid(format!("the index: {other}")),
+        }
+    }
 }

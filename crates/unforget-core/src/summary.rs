@@ -110,7 +110,8 @@ impl State {
 
 /// The fold behind a [`Row`].
 ///
-/// Its serialised form is what it knows so far; fed with the rest, it gives the same row as one that was fed with everything.
+/// Its serialised form is what it knows so far; fed with the rest, it gives the same row as one that was fed with
+/// everything.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Fold {
     row: Row,

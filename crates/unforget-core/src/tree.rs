@@ -1,14 +1,16 @@
 //! The branches of a conversation: a fold that knows every step's place and keeps none of the steps.
 //!
-//! Most steps follow the one before them. Runs of such steps are one segment each, with the place that it hangs on, so a
-//! session of a million records and three branches takes a handful of them: memory grows with branches, names and holes in the
-//! numbers, and by four bytes with each turn, never with what was said. The rules are those of the history (a parent that is not there is replaced by the
-//! step with the next smaller number; of records with the same number the latest counts), and tests hold both against
-//! each other: a picture that disagrees with what is sent would be worse than none.
+//! Most steps follow the one before them. Runs of such steps are one segment each, with the place that it hangs on,
+//! so a session of a million records and three branches takes a handful of them: memory grows with branches, names
+//! and holes in the numbers, and by four bytes with each turn, never with what was said. The rules are those of the
+//! history (a parent that is not there is replaced by the step with the next smaller number; of records with the same
+//! number the latest counts), and tests hold both against each other: a picture that disagrees with what is sent
+//! would be worse than none.
 //!
-//! Names are `label` records. A checkpoint stays on its step. A branch moves on with the conversation while it is the current
-//! one; the first line of a session is the branch [`MAIN`]. A tree can be stored and fed on later; what comes out of a store may be
-//! anything, so no index is trusted. Nothing here asks a clock or knows how a tree is drawn; [`Tree::read`] alone reads a file.
+//! Names are `label` records. A checkpoint stays on its step. A branch moves on with the conversation while it is the
+//! current one; the first line of a session is the branch [`MAIN`]. A tree can be stored and fed on later; what comes
+//! out of a store may be anything, so no index is trusted. Nothing here asks a clock or knows how a tree is drawn;
+//! [`Tree::read`] alone reads a file.
 
 use std::collections::BTreeMap;
 

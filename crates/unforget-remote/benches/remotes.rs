@@ -36,7 +36,7 @@ use unforget_core::layout::AgentDir;
 use unforget_core::medium::Os;
 use unforget_core::stamp::SessionId;
 use unforget_remote::agentcore::{AgentCore, Settings as MemorySettings, Texts};
-use unforget_remote::file::Directory;
+use unforget_remote::file::Folder;
 use unforget_remote::postgres::{Limits, Postgres};
 use unforget_remote::s3::{Bucket, Settings};
 use unforget_remote::sync::{self, Bookmarks, Link, Plain};
@@ -244,7 +244,7 @@ fn directory(folder: &Path) -> Contest {
     let (ours, bare) = (folder.join("ours"), folder.join("bare"));
     std::fs::create_dir(&bare).unwrap();
     std::fs::create_dir(&ours).unwrap();
-    let remote = Directory::new(Arc::new(Os::new(&ours))).remote();
+    let remote = Folder::new(Arc::new(Os::new(&ours))).remote();
     let bare = BareDirectory { folder: bare, ours, number: AtomicU64::new(0) };
     Contest { name: "directory", remote: Box::new(remote), bare: Box::new(bare) }
 }

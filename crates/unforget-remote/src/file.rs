@@ -14,11 +14,11 @@ use crate::segment::room_for;
 
 /// Objects in a directory.
 #[derive(Debug, Clone)]
-pub struct Directory {
+pub struct Folder {
     medium: Arc<dyn Medium>,
 }
 
-impl Directory {
+impl Folder {
     /// Objects in the directory that a medium is of.
     pub fn new(medium: Arc<dyn Medium>) -> Self {
         Self { medium }
@@ -46,7 +46,7 @@ impl Directory {
     }
 }
 
-impl Objects for Directory {
+impl Objects for Folder {
     fn name(&self) -> String {
         format!("`{}`", self.medium.root().display())
     }

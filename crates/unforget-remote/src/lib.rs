@@ -1,4 +1,6 @@
-//! Copies the lines of a transcript to and from a place that another machine can reach.
+#![doc = include_str!("../README.md")]
+//!
+//! ## How it is made
 //!
 //! A [`Remote`] knows streams of lines and their frontiers, and no meaning: it cannot parse a record. Its one promise is
 //! compare-and-append: lines are added behind the very bytes that the writer knows, or not at all. From it follows
@@ -8,8 +10,6 @@
 //! Most places keep lines in segments: immutable, compressed, sealed on request. [`Packed`] is the one
 //! implementation of [`Remote`] above them, and a backend is a `Shelf` that has to know only how to put a
 //! numbered segment where none is yet.
-//!
-//! Nothing here reads the environment or the terminal, and nothing here knows the agent.
 
 #![warn(missing_docs)]
 

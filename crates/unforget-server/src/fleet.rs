@@ -13,10 +13,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use unforget_core::directory::Directory;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::{SessionId, SharedSource};
-use unforget_core::store::Store;
 use unforget_remote::lease::{self, Acquired};
 use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
 use unforget_remote::{Error, Remote, Stream};
@@ -365,7 +365,7 @@ impl Fleet {
     }
 
     /// Whether something is not there yet.
-    pub(crate) fn is_behind(&self, store: &Store) -> bool {
+    pub(crate) fn is_behind(&self, store: &Directory) -> bool {
         Outbox::new(store.medium().clone(), &self.known_as).list().is_ok_and(|waiting| !waiting.is_empty())
     }
 }

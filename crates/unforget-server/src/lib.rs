@@ -1,4 +1,6 @@
-//! Sessions behind a socket: what other people's programs, a web page and AgentCore Runtime talk to.
+#![doc = include_str!("../README.md")]
+//!
+//! ## How it is made
 //!
 //! A connection is nothing: it drops, comes back, sends twice, is one of several. So nothing that matters belongs to one. A turn
 //! belongs to a [`live`] session, which goes on whether anybody watches or not; what was said is in the transcript, and a
@@ -8,8 +10,6 @@
 //! Whose a session is follows from a verified token alone ([`identity`]), and every actor has a [`realm`] of their own: a store in a
 //! directory of its own, a tenant of its own at the remote. There is no query that could be asked for somebody else's session,
 //! so there is none that could forget to check.
-//!
-//! This crate reads no environment and no terminal: what it needs is handed in (`Server`).
 
 #![warn(missing_docs)]
 

@@ -10,14 +10,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use unforget_core::catalog::Catalog;
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::encode;
-use unforget_core::index::Index;
 use unforget_core::layout::AgentDir;
-use unforget_core::log::Durability;
 use unforget_core::medium::{Medium as _, Os};
 use unforget_core::stamp::{SessionId, SharedSource};
-use unforget_core::store::{Entry, Store};
+use unforget_core::store::Store;
 
 use crate::actor::ActorId;
 use crate::error::{Problem, Result};
@@ -41,7 +39,7 @@ pub struct Name {
 pub struct Realm {
     actor: ActorId,
     root: PathBuf,
-    catalog: Catalog,
+    catalog: Store,
 }
 
 impl Realm {
@@ -56,12 +54,12 @@ impl Realm {
     }
 
     /// The sessions.
-    pub fn store(&self) -> &Store {
-        self.catalog.store()
+    pub fn store(&self) -> &Directory {
+        self.catalog.directory()
     }
 
     /// The sessions, to be asked for.
-    pub fn catalog(&self) -> &Catalog {
+    pub fn catalog(&self) -> &Store {
         &self.catalog
     }
 
@@ -150,11 +148,8 @@ impl Realms {
             None => self.home.clone(),
             Some(name) => self.home.join(ACTORS).join(name),
         };
-        let medium = Arc::new(Os::new(root.clone()));
-        let source = self.source.0.clone();
-        let index = Arc::new(Index::new(medium.clone(), source.clone()));
-        let store = Store::new(medium, source, Durability::PowerLoss).indexed(index.clone());
-        let realm = Arc::new(Realm { actor: actor.clone(), root, catalog: Catalog::new(store, Some(index)) });
+        let catalog = Store::builder(&root).clock(self.source.0.clone()).unopened();
+        let realm = Arc::new(Realm { actor: actor.clone(), root, catalog });
         open.insert(actor.clone(), Arc::downgrade(&realm));
         realm
     }

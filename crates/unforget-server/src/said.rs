@@ -178,14 +178,14 @@ mod tests {
 
     #[test]
     fn every_message_is_written_with_a_name_or_without() {
+        use unforget_core::directory::{Directory, OnMissing};
         use unforget_core::key::Key;
         use unforget_core::log::Durability;
         use unforget_core::medium::Os;
         use unforget_core::stamp::System;
-        use unforget_core::store::{OnMissing, Store};
         let home = tempfile::tempdir().unwrap();
         let medium = std::sync::Arc::new(Os::new(home.path().to_path_buf()));
-        let store = Store::new(medium, std::sync::Arc::new(System), Durability::PowerLoss);
+        let store = Directory::new(medium, std::sync::Arc::new(System), Durability::PowerLoss);
         let key: Key = "main:api:x".parse().unwrap();
         let mut session = store.load(&key, OnMissing::Create).unwrap();
         let one: Vec<Message> = serde_json::from_str(r#"[{"role":"user","content":"hello"}]"#).unwrap();

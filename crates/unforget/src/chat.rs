@@ -18,10 +18,10 @@ use unforget_agent::model::{BoxFuture, Model};
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::{Call, OUTSIDE, Toolbox};
 use unforget_agent::turn::{Ended, Input, run_turn};
+use unforget_core::directory::OnMissing;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::session::Session;
-use unforget_core::store::OnMissing;
 use unforget_core::summary::{self, Row};
 use unforget_remote::sync::Native;
 
@@ -163,7 +163,7 @@ fn open(context: &Context, args: &cli::Chat, key: &Key, courier: Option<&Courier
 fn last_used(context: &Context, key: &Key) -> unforget_core::error::Result<Session> {
     match context.catalog.last_used(key, &mut |_, _| {})?.value {
         Some(entry) => context.store.open(&entry),
-        None => context.store.load(key, OnMissing::Create),
+        None => context.catalog.load(key, OnMissing::Create),
     }
 }
 

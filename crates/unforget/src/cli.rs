@@ -41,7 +41,8 @@ pub(crate) struct Cli {
     /// Print JSON, one object a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Tell on stderr what remotes are asked, and what is tried again: error, warn, info, debug [default: $UNFORGET_LOG]
+    /// Tell on stderr what remotes are asked, and what is tried again: error, warn, info, debug [default:
+    /// $UNFORGET_LOG]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log: Option<Level>,
     /// Answer this and end, as `chat -p` does
@@ -64,8 +65,8 @@ pub(crate) enum Level {
 pub(crate) enum Command {
     /// Talk, and go on where you stopped (what the program does without a command)
     ///
-    /// The conversation of the key goes on; the first time, a new one begins. Without ANTHROPIC_API_KEY a small model that is built in
-    /// answers, so that everything can be tried. Tools that change something ask first.
+    /// The conversation of the key goes on; the first time, a new one begins. Without ANTHROPIC_API_KEY a small model
+    /// that is built in answers, so that everything can be tried. Tools that change something ask first.
     ///
     /// With `-p` one prompt is answered and the program ends: the answer is on stdout, everything else on stderr, and
     /// what comes in on stdin is added to the prompt. `--json` prints events, one object a line.
@@ -75,13 +76,15 @@ pub(crate) enum Command {
     Sessions(Sessions),
     /// Find what was said, in any session: words, phrases, code, results of tools
     ///
-    /// All words must be there, in any order: `error timeout`. Also: "an exact phrase" (in quotation marks that reach the program:
-    /// '"an exact phrase"'), the beginning of a word (`time*`), `this OR that`, `-without` and parentheses; AND binds before OR. Case,
-    /// accents and width make no difference. Chinese, Japanese and Korean are found by any piece of the text, identifiers also by their
-    /// parts (`session` finds `session_id`). A word is found whole: `HTTPServer` does not find `HTTPServerConfig`, `HTTPServer*` does. Punctuation separates words: `foo.bar()` is foo followed by bar.
+    /// All words must be there, in any order: `error timeout`. Also: "an exact phrase" (in quotation marks that reach
+    /// the program: '"an exact phrase"'), the beginning of a word (`time*`), `this OR that`, `-without` and
+    /// parentheses; AND binds before OR. Case, accents and width make no difference. Chinese, Japanese and Korean are
+    /// found by any piece of the text, identifiers also by their parts (`session` finds `session_id`). A word is
+    /// found whole: `HTTPServer` does not find `HTTPServerConfig`, `HTTPServer*` does. Punctuation separates words:
+    /// `foo.bar()` is foo followed by bar.
     ///
-    /// Sessions in the trash and abandoned branches are searched, too, and marked. What looks like a password or a key is masked in
-    /// what is shown. Exit code 1 says that nothing was found.
+    /// Sessions in the trash and abandoned branches are searched, too, and marked. What looks like a password or a
+    /// key is masked in what is shown. Exit code 1 says that nothing was found.
     #[command(visible_alias = "grep")]
     Search(Search),
     /// Show a conversation
@@ -100,8 +103,8 @@ pub(crate) enum Command {
     /// Take in sessions of other programs, or exported ones
     ///
     /// Understood are: bundles and transcripts of this program, another store, the claw0 tutorials (both layouts), pi
-    /// (~/.pi), OpenClaw (~/.openclaw) and Codex (~/.codex). A file is recognised by what is in it. Nothing at the source
-    /// is changed, the original is kept byte for byte, and what has no place in a session is counted and told.
+    /// (~/.pi), OpenClaw (~/.openclaw) and Codex (~/.codex). A file is recognised by what is in it. Nothing at the
+    /// source is changed, the original is kept byte for byte, and what has no place in a session is counted and told.
     /// Imported again, a file is known, and one that has grown is carried on.
     Import(Import),
     /// Write a session to a file: as it is, to be read, or to be taken elsewhere
@@ -111,17 +114,19 @@ pub(crate) enum Command {
     Export(Export),
     /// Draw the branches of a conversation
     ///
-    /// Time goes down; a branch stands to the right of the line that it left. Each row has the record's number, the first words, how
-    /// many turns follow without a fork, and when. Names in brackets are branches; the head is where the conversation goes on.
+    /// Time goes down; a branch stands to the right of the line that it left. Each row has the record's number, the
+    /// first words, how many turns follow without a fork, and when. Names in brackets are branches; the head is where
+    /// the conversation goes on.
     Tree(Tree),
     /// Show where two lines of a conversation part, and what each says since
     ///
-    /// A and B are record numbers, branches or checkpoints. Without them: where the conversation is, and the line beside it that was
-    /// written last.
+    /// A and B are record numbers, branches or checkpoints. Without them: where the conversation is, and the line
+    /// beside it that was written last.
     Diff(Diff),
     /// Make a new session of a conversation, up to its head or an earlier record
     ///
-    /// The new file stands alone: only what leads to that record is copied, with its times. The original is only read, and may be in use.
+    /// The new file stands alone: only what leads to that record is copied, with its times. The original is only
+    /// read, and may be in use.
     Fork(Fork),
     /// Give a point of a conversation a name; `/restore` in the chat goes back to it
     Checkpoint(Checkpoint),
@@ -129,37 +134,40 @@ pub(crate) enum Command {
     Checkpoints(Checkpoints),
     /// Change a conversation without a turn: undo, redo, rewind, branch, switch, names, pins, title, label
     ///
-    /// Nothing is taken out of the transcript: an edit appends a record or two. The chat has the same as slash commands. With `--json`
-    /// the answer tells where the conversation was and is, and which edits take this one back.
+    /// Nothing is taken out of the transcript: an edit appends a record or two. The chat has the same as slash
+    /// commands. With `--json` the answer tells where the conversation was and is, and which edits take this one
+    /// back.
     Edit(Edit),
     /// Append records, one JSON object a line on stdin; prints `{"n":…}` as soon as each is durable
     ///
     /// The usual records: {"type":"user","content":"words"}, {"type":"assistant","content":[content blocks]},
-    /// {"type":"tool_use","tool_use_id":"…","name":"…","input":{…}}, {"type":"tool_result","tool_use_id":"…","output":"…"},
-    /// {"type":"turn","state":"done"}, {"type":"title","title":"…"}. All of them: docs/format.md.
+    /// {"type":"tool_use","tool_use_id":"…","name":"…","input":{…}},
+    /// {"type":"tool_result","tool_use_id":"…","output":"…"}, {"type":"turn","state":"done"},
+    /// {"type":"title","title":"…"}. All of them: docs/format.md.
     Append(Append),
     /// List the files that a session's tools changed
     ///
-    /// Read from the session alone; the files themselves are not looked at. Changes by commands that a tool ran (bash) are not
-    /// recorded.
+    /// Read from the session alone; the files themselves are not looked at. Changes by commands that a tool ran
+    /// (bash) are not recorded.
     Files(Files),
     /// Have the files of a workspace as they were at a record or checkpoint
     ///
     /// Shows what would be created, changed and deleted, asks, and does it. Only files that the tools wrote or edited
-    /// are known; those that something else changed since stay as they are unless `--force` is given. What is in a file now
-    /// is saved in the session first, so that the restore can be undone: the last line tells how.
+    /// are known; those that something else changed since stay as they are unless `--force` is given. What is in a
+    /// file now is saved in the session first, so that the restore can be undone: the last line tells how.
     RestoreFiles(RestoreFiles),
     /// Copy sessions to a remote: only what it has not
     ///
-    /// A remote is a place that another machine can reach: file:///directory, postgres://user@host/database, s3://bucket/prefix. It
-    /// is given with `--remote URL`, UNFORGET_REMOTE or `unforget config set remote URL`. Nothing there is ever overwritten: if a session went on
-    /// differently there and here, both stay as they are, and `pull --fork` or `pull --rebase` puts them together.
+    /// A remote is a place that another machine can reach: file:///directory, postgres://user@host/database,
+    /// s3://bucket/prefix. It is given with `--remote URL`, UNFORGET_REMOTE or `unforget config set remote URL`.
+    /// Nothing there is ever overwritten: if a session went on differently there and here, both stay as they are, and
+    /// `pull --fork` or `pull --rebase` puts them together.
     Push(Push),
     /// Fetch sessions from a remote: only what is not here
     ///
-    /// REF is an id, or the key of a session (`main:cli:user`): the one that was last begun for it. What is here is never shortened or overwritten.
-    /// If it went on differently here and there, `--fork` makes a session of its own of what was said here, and `--rebase` says it
-    /// again behind what is there; the old file goes to the trash.
+    /// REF is an id, or the key of a session (`main:cli:user`): the one that was last begun for it. What is here is
+    /// never shortened or overwritten. If it went on differently here and there, `--fork` makes a session of its own
+    /// of what was said here, and `--rebase` says it again behind what is there; the old file goes to the trash.
     Pull(Pull),
     /// Have the same sessions here and on a remote, both ways
     Sync(Sync),
@@ -169,8 +177,9 @@ pub(crate) enum Command {
     Claude(Claude),
     /// Serve sessions to other programs: WebSocket, HTTP, AgentCore Runtime
     ///
-    /// Listens to this machine only, for whoever is on it, until something else is said. With tokens (`unforget token add NAME`) everybody has
-    /// sessions of their own. The protocol is in docs/protocol.md, the HTTP interface at /v1/openapi.json. Example, in another terminal:
+    /// Listens to this machine only, for whoever is on it, until something else is said. With tokens (`unforget token
+    /// add NAME`) everybody has sessions of their own. The protocol is in docs/protocol.md, the HTTP interface at
+    /// /v1/openapi.json. Example, in another terminal:
     ///
     ///   curl -s localhost:8080/invocations -H 'content-type: application/json' -d '{"prompt":"Hello"}'
     Serve(Box<Serve>),
@@ -184,8 +193,8 @@ pub(crate) enum Command {
     Token(Token),
     /// Bring the index up to date, words and all
     ///
-    /// Lists and searches do this by themselves as they need it, and the chat does it in the background. The index is a cache:
-    /// it may be deleted at any time, and every answer is the same without it.
+    /// Lists and searches do this by themselves as they need it, and the chat does it in the background. The index is
+    /// a cache: it may be deleted at any time, and every answer is the same without it.
     Index(IndexArgs),
     /// Check everything in the store; changes nothing without `--fix`
     Doctor(Doctor),

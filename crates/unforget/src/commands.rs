@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::CommandFactory as _;
-use unforget_core::catalog::{Catalog, Holders, Notes};
+use unforget_core::directory::{Directory, Entry, Listing};
 use unforget_core::history::Limits;
 use unforget_core::index::Place;
 use unforget_core::json;
 use unforget_core::layout;
-use unforget_core::listing::{Ask, Page};
+use unforget_core::listing::{ListQuery, Page};
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::reader::LogReader;
@@ -20,7 +20,7 @@ use unforget_core::restore::{self, Restored};
 use unforget_core::scan::{Scan, Scanner};
 use unforget_core::session::Session;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::{Entry, Listing, Store};
+use unforget_core::store::{Holders, Notes, Store};
 use unforget_core::{Error, blob::Blobs};
 
 use crate::cli::{Chat, Cli, Command};
@@ -65,9 +65,9 @@ const FULL_ID: usize = 36;
 
 /// What every command works with.
 pub(crate) struct Context {
-    pub(crate) store: Store,
+    pub(crate) store: Directory,
     /// Which sessions there are.
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Store,
     pub(crate) home: PathBuf,
     pub(crate) json: bool,
     /// Caches of a newer version that a person has heard of.
@@ -105,9 +105,9 @@ pub(crate) fn run(cli: Cli, chat: impl Fn(&Context, &Chat) -> Result<Outcome>) -
         Some(Command::Append(append)) => append.survives.into(),
         _ => Durability::PowerLoss,
     };
-    let catalog = home::catalog(home.clone(), durability);
+    let catalog = Store::builder(&home).durability(durability).open()?;
     let context =
-        Context { store: catalog.store().clone(), catalog, home, json: cli.json, told_newer: Mutex::default() };
+        Context { store: catalog.directory().clone(), catalog, home, json: cli.json, told_newer: Mutex::default() };
     match command {
         None => chat(&context, &Chat { prompt: cli.prompt, ..Chat::default() }),
         Some(Command::Chat(args)) => chat(&context, &args),
@@ -220,7 +220,7 @@ impl Context {
     }
 
     /// A part of the list, and who is writing what.
-    pub(crate) fn page(&self, ask: &Ask) -> Result<(Page, Holders)> {
+    pub(crate) fn page(&self, ask: &ListQuery) -> Result<(Page, Holders)> {
         let (answer, holders) = self.with_progress(|progress| self.catalog.page(ask, progress))?;
         self.tell_notes(&answer.notes)?;
         Ok((answer.value, holders))

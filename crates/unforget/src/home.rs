@@ -1,15 +1,8 @@
 //! Where the store is: `--home`, then `UNFORGET_HOME`, then the XDG data directory.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
-use unforget_core::catalog::Catalog;
-use unforget_core::index::Index;
-use unforget_core::log::Durability;
-use unforget_core::medium::Os;
-use unforget_core::stamp::System;
-use unforget_core::store::Store;
 
 use crate::failure::{Failure, Result};
 
@@ -33,13 +26,6 @@ pub(crate) fn history_file() -> Option<PathBuf> {
     let places = etcetera::choose_base_strategy().ok()?;
     let state = places.state_dir().unwrap_or_else(|| places.data_dir());
     Some(state.join("unforget").join("input-history"))
-}
-
-/// The sessions in that directory, with their index.
-pub(crate) fn catalog(directory: PathBuf, durability: Durability) -> Catalog {
-    let (medium, source) = (Arc::new(Os::new(directory)), Arc::new(System));
-    let index = Arc::new(Index::new(medium.clone(), source.clone()));
-    Catalog::new(Store::new(medium, source, durability).indexed(index.clone()), Some(index))
 }
 
 /// A folder and the name of a file in it.

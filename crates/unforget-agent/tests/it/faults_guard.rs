@@ -5,8 +5,8 @@ use unforget_agent::compact::{self, By, Keep};
 use unforget_agent::guard::Agent;
 use unforget_agent::turn::Input;
 use unforget_agent::{Error, model::ModelError};
+use unforget_core::directory::OnMissing;
 use unforget_core::record::Draft;
-use unforget_core::store::OnMissing;
 use unforget_testkit::rules;
 
 use crate::support::{self, Scene, blocks, holds};

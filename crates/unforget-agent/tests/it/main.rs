@@ -10,6 +10,7 @@
 mod aborts;
 mod compaction;
 mod crash;
+mod examples;
 mod faults_guard;
 mod faults_turn;
 mod files;

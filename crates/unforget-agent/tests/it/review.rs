@@ -14,13 +14,13 @@ use unforget_agent::model::{BoxFuture, Delta, Event, Model, ModelError, Request,
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::{Call, Commands, Toolbox, Workspace, standard};
 use unforget_agent::turn::{Ended, Input, State, run_turn};
+use unforget_core::directory::Directory;
 use unforget_core::history::Limits;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
 use unforget_core::stamp::System;
-use unforget_core::store::Store;
 use unforget_testkit::api::{self, FakeApi, Reply};
 
 /// A store, a workspace, a server and a session.
@@ -39,7 +39,7 @@ impl Scene {
             std::fs::create_dir_all(folder.path().join(name)).unwrap();
         }
         let medium = Arc::new(Os::new(folder.path().join("home")));
-        let store = Store::new(medium, Arc::new(System), Durability::ProcessDeath);
+        let store = Directory::new(medium, Arc::new(System), Durability::ProcessDeath);
         let session = store.create(&"main:cli:user".parse().unwrap(), None).unwrap();
         let api = FakeApi::start(api::Options { window, ..api::Options::default() }).unwrap();
         Self { folder, api, session, settings: Settings::default(), window }

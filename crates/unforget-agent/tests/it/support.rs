@@ -20,6 +20,7 @@ use unforget_agent::model::retry::{Jitter, Retry};
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::Toolbox;
 use unforget_agent::turn::{Ended, Input, run_turn};
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::edit::{self, Applied, Change, Edit, EditError, EditScope};
 use unforget_core::history::History;
 use unforget_core::log::Durability;
@@ -27,7 +28,6 @@ use unforget_core::medium::Os;
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
 use unforget_core::stamp::Source;
-use unforget_core::store::{OnMissing, Store};
 use unforget_testkit::api::{FakeApi, Options, Recorded, Reply};
 
 mod cast;
@@ -84,9 +84,9 @@ impl Scene {
         scene
     }
 
-    pub(crate) fn store(&self) -> Store {
+    pub(crate) fn store(&self) -> Directory {
         let source: Arc<dyn Source> = self.source.clone();
-        Store::new(Arc::new(Os::new(&self.root)), source, Durability::ProcessDeath)
+        Directory::new(Arc::new(Os::new(&self.root)), source, Durability::ProcessDeath)
     }
 
     /// Drops the session and opens it again; nothing else is carried over.

@@ -254,10 +254,10 @@ fn what_the_end_costs_does_not_depend_on_how_long_the_session_is() {
     use std::sync::Arc;
 
     use unforget_claude::keep::Keeper;
+    use unforget_core::directory::Directory;
     use unforget_core::log::Durability;
     use unforget_core::medium::Os;
     use unforget_core::stamp::System;
-    use unforget_core::store::Store;
     use unforget_testkit::counting::Counting;
 
     let read = |prompts: usize| {
@@ -271,7 +271,7 @@ fn what_the_end_costs_does_not_depend_on_how_long_the_session_is() {
         scene.save().unwrap();
         fs::remove_dir_all(scene.config().join("projects")).unwrap();
         let medium = Counting::new(Os::new(scene.folder.path().join("home")));
-        let store = Store::new(Arc::new(medium.clone()), Arc::new(System), Durability::ProcessDeath);
+        let store = Directory::new(Arc::new(medium.clone()), Arc::new(System), Durability::ProcessDeath);
         let keeper = Keeper::new(&store, scene.keeper.config().clone());
         let wish = Wish { project: &scene.project, rewrite: None, extent: Extent::Tail };
         assert_eq!(keeper.restore(&id(), &wish, &nobody).unwrap().lines, 3);

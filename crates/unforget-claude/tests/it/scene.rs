@@ -11,10 +11,10 @@ use unforget_claude::place::{ConfigDir, Found};
 use unforget_claude::project::ProjectKey;
 use unforget_claude::restore::{Extent, Restored, Wish};
 use unforget_claude::{Result, live::Writer};
+use unforget_core::directory::Directory;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::stamp::System;
-use unforget_core::store::Store;
 
 pub(crate) const ID: &str = "6f1c2a9e-3d53-4f86-9a74-0e3b9f1f2c11";
 
@@ -46,7 +46,7 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let (home, config) = (folder.path().join("home"), folder.path().join("config"));
         fs::create_dir(&config).unwrap();
-        let store = Store::new(Arc::new(Os::new(&home)), Arc::new(System), Durability::ProcessDeath);
+        let store = Directory::new(Arc::new(Os::new(&home)), Arc::new(System), Durability::ProcessDeath);
         let keeper = Keeper::new(&store, ConfigDir::new(Arc::new(Os::new(&config))));
         Self { folder, keeper, project: ProjectKey::of(works_in) }
     }

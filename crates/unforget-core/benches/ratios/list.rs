@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use unforget_core::directory::OnMissing;
 use unforget_core::key::Key;
 use unforget_core::log::Durability;
-use unforget_core::store::OnMissing;
 
 use crate::scene::{Home, Scale, agent, key};
 use crate::table::{Task, head, interleaved, row, timed};

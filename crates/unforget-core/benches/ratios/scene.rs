@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::layout::AgentDir;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::record::{Draft, Envelope, Record};
 use unforget_core::stamp::{SessionId, System};
-use unforget_core::store::{Entry, Store};
 use unforget_core::summary::Row;
 use unforget_testkit::generate::{self, Dice};
 
@@ -62,8 +62,8 @@ impl Home {
         self.0.path()
     }
 
-    pub(crate) fn store(&self, durability: Durability) -> Store {
-        Store::new(Arc::new(Os::new(self.path())), Arc::new(System), durability)
+    pub(crate) fn store(&self, durability: Durability) -> Directory {
+        Directory::new(Arc::new(Os::new(self.path())), Arc::new(System), durability)
     }
 
     /// Where session `number` is.

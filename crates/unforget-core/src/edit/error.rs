@@ -50,7 +50,7 @@ pub enum EditError {
     /// No move can be redone.
     #[error("there is nothing to go forward to: no undo, or words since it")]
     NothingToRedo,
-    /// Nobody asked anything yet.
+    /// The conversation has no question yet.
     #[error("there is nothing to answer again")]
     NothingToRetry,
     /// No compaction is in effect.

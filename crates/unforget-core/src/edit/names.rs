@@ -65,7 +65,8 @@ macro_rules! checked_text {
 }
 
 checked_text!(
-    /// The name of a branch or a checkpoint: short, on one line, and not to be mistaken for a record's number or a flag.
+    /// The name of a branch or a checkpoint: short, on one line, and not to be mistaken for a record's number or a
+    /// flag.
     StepName, 60, "a name",
     |text| match text.as_bytes() {
         [b'-', ..] => Some("a name must not begin with a hyphen"),

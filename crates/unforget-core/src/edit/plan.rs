@@ -1,6 +1,7 @@
 //! What edits append, decided from the folds of the transcript, and the one append.
 //!
-//! Each edit of a list sees what those before it will have appended: their lines are encoded and folded before they are written.
+//! Each edit of a list sees what those before it will have appended: their lines are encoded and folded before they
+//! are written.
 
 use super::target::{self, named};
 use super::{Applied, Change, Edit, EditError, EditScope, SessionLabel, SessionTitle, StepName, Target};

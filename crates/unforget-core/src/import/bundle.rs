@@ -7,14 +7,19 @@ use std::collections::BTreeSet;
 
 use crate::blob::references;
 use crate::bundle::{Verified, verify};
+use crate::directory::{Directory, Listing};
 use crate::error::{Error, IoContext as _, Result};
 use crate::import::{Candidate, Outcome, native};
 use crate::medium::{Access, Medium};
 use crate::record::Body;
 use crate::scan::{Scan, scan};
-use crate::store::{Listing, Store};
 
-pub(super) fn import(store: &Store, listing: &Listing, from: &dyn Medium, candidate: &Candidate) -> Result<Outcome> {
+pub(super) fn import(
+    store: &Directory,
+    listing: &Listing,
+    from: &dyn Medium,
+    candidate: &Candidate,
+) -> Result<Outcome> {
     let file = from.open(&candidate.path, Access::Read).context("open", &candidate.path)?;
     let bundle = match verify(file.as_ref(), &candidate.path) {
         Err(Error::Invalid(why)) => return Ok(Outcome::Refused { why }),

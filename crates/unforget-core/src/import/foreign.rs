@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::directory::{Directory, Entry, Listing};
 use crate::encode;
 use crate::error::Result;
 use crate::import::codex::Codex;
@@ -23,7 +24,6 @@ use crate::lines;
 use crate::record::{Body, Draft, Record};
 use crate::scan::scan;
 use crate::session::{encode_all, header_draft};
-use crate::store::{Entry, Listing, Store};
 
 /// A foreign file as it was imported once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ struct Source<'a> {
 
 /// Imports a file of another program.
 pub(super) fn import(
-    store: &Store,
+    store: &Directory,
     listing: &Listing,
     candidate: &Candidate,
     format: Format,
@@ -123,7 +123,7 @@ fn earlier<'l>(listing: &'l Listing, candidate: &Candidate, sha256: &str) -> Opt
 }
 
 /// Carries a session on whose file has grown; none if there is no such session.
-fn grown(store: &Store, listing: &Listing, candidate: &Candidate, source: &Source<'_>) -> Result<Option<Outcome>> {
+fn grown(store: &Directory, listing: &Listing, candidate: &Candidate, source: &Source<'_>) -> Result<Option<Outcome>> {
     let Some(entry) = earlier_version(listing, candidate, source.bytes) else { return Ok(None) };
     let here = store.read(entry)?.read_all()?;
     let scanned = scan(&here);

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::blob::references;
+use crate::directory::{Directory, Listing};
 use crate::encode;
 use crate::error::Result;
 use crate::import::{Candidate, Outcome, rekey, told};
@@ -18,10 +19,9 @@ use crate::reader::LogReader;
 use crate::record::Body;
 use crate::scan::Scan;
 use crate::stamp::SessionId;
-use crate::store::{Listing, Store};
 
 pub(super) fn import(
-    store: &Store,
+    store: &Directory,
     listing: &Listing,
     from: &dyn Medium,
     candidate: &Candidate,
@@ -52,7 +52,7 @@ pub(super) fn import(
 }
 
 /// Adds what the file has and the session here has not.
-fn carry_on(store: &Store, dir: &AgentDir, id: SessionId, bytes: &[u8], damage: Vec<String>) -> Result<Outcome> {
+fn carry_on(store: &Directory, dir: &AgentDir, id: SessionId, bytes: &[u8], damage: Vec<String>) -> Result<Outcome> {
     let here = LogReader::open(store.medium().as_ref(), &dir.transcript(&id))?.read_all()?;
     if here.starts_with(bytes) {
         return Ok(Outcome::Known { id: id.to_string() });
@@ -73,7 +73,7 @@ fn carry_on(store: &Store, dir: &AgentDir, id: SessionId, bytes: &[u8], damage: 
 }
 
 /// Brings the payloads along that the records refer to; tells which are nowhere to be found.
-fn payloads(store: &Store, from: &dyn Medium, candidate: &Candidate, scanned: &Scan<'_>) -> Result<Vec<String>> {
+fn payloads(store: &Directory, from: &dyn Medium, candidate: &Candidate, scanned: &Scan<'_>) -> Result<Vec<String>> {
     let beside: PathBuf = candidate.path.with_extension("jsonl.blobs");
     let mut missing = Vec::new();
     let mut renewed: BTreeSet<String> = BTreeSet::new();

@@ -4,6 +4,7 @@
 //! does, so that what the copied records cost is not counted twice. The checksums follow the new header. Lines that are
 //! damaged are not copied; then the original file goes to the blob store, byte for byte.
 
+use crate::directory::{Directory, Listing};
 use crate::encode;
 use crate::error::Result;
 use crate::import::{Candidate, Outcome, told};
@@ -13,7 +14,6 @@ use crate::rechain::Rechain;
 use crate::record::{Body, Draft, Envelope, Header, Record};
 use crate::scan::Scan;
 use crate::stamp::SessionId;
-use crate::store::{Listing, Store};
 
 /// A file that is to become a session under a key.
 pub(super) struct Copy<'a> {
@@ -24,7 +24,13 @@ pub(super) struct Copy<'a> {
     pub(super) missing: Vec<String>,
 }
 
-pub(super) fn import(store: &Store, listing: &Listing, key: &Key, old: &SessionId, copy: Copy<'_>) -> Result<Outcome> {
+pub(super) fn import(
+    store: &Directory,
+    listing: &Listing,
+    key: &Key,
+    old: &SessionId,
+    copy: Copy<'_>,
+) -> Result<Outcome> {
     let Copy { candidate, bytes, scanned, missing } = copy;
     let sha256 = encode::sha256_hex(bytes);
     let name = key.to_string();

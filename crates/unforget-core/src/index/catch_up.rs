@@ -16,11 +16,11 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::look::Applied;
 use super::{Asked, Index, Place, Trouble, row, schema};
+use crate::directory::{Directory, Entry};
 use crate::layout::{self, AgentDir};
 use crate::medium::{Access, Stat};
 use crate::snapshot;
 use crate::stamp::SessionId;
-use crate::store::{Entry, Store};
 use crate::summary::{Row, State};
 
 mod portions;
@@ -78,7 +78,7 @@ struct Folder {
 
 impl Index {
     /// Brings the index up to date; `progress` hears of each transcript that is read, and of its length.
-    pub fn catch_up(&self, store: &Store, depth: Depth, progress: &mut dyn FnMut(&Path, u64)) -> Asked<Caught> {
+    pub fn catch_up(&self, store: &Directory, depth: Depth, progress: &mut dyn FnMut(&Path, u64)) -> Asked<Caught> {
         let mut caught = Caught::default();
         self.take_in_distrust()?;
         let work = match self.read(|connection| self.work(connection, store, depth)) {
@@ -113,7 +113,7 @@ impl Index {
         }
     }
 
-    fn work(&self, connection: &Connection, store: &Store, depth: Depth) -> Asked<Work> {
+    fn work(&self, connection: &Connection, store: &Directory, depth: Depth) -> Asked<Work> {
         let mut work = Work::default();
         for place in Place::ALL {
             let mut dirs: BTreeSet<AgentDir> = store.agents(place.top())?.into_iter().collect();
@@ -170,7 +170,7 @@ impl Index {
     /// Compares a directory's names with the index's, and looks at the difference.
     fn folder(
         &self,
-        store: &Store,
+        store: &Directory,
         folder: &Folder,
         caught: &mut Caught,
         progress: &mut dyn FnMut(&Path, u64),

@@ -7,9 +7,9 @@ use rusqlite::{Connection, Row as Columns};
 use super::catch_up::is_believed;
 use super::row::{self, COLUMNS};
 use super::{Asked, Index, Place, Trouble, proof};
+use crate::directory::Directory;
 use crate::key::Key;
 use crate::layout::AgentDir;
-use crate::store::Store;
 
 /// How many problems of one kind are told.
 const TOLD: usize = 20;
@@ -19,7 +19,7 @@ const KEYS: &str = "sessions.id, key, agent, channel, peer, label, label_folded,
 
 impl Index {
     /// What is wrong with it: nothing, if all is well.
-    pub fn examine(&self, store: &Store) -> Asked<Vec<String>> {
+    pub fn examine(&self, store: &Directory) -> Asked<Vec<String>> {
         self.read(|connection| {
             let mut problems = integrity(connection)?;
             if !problems.is_empty() {
@@ -38,7 +38,7 @@ impl Index {
     }
 
     /// Directories of which it has more or fewer rows than there are files.
-    fn counts(&self, connection: &Connection, store: &Store) -> Asked<Vec<String>> {
+    fn counts(&self, connection: &Connection, store: &Directory) -> Asked<Vec<String>> {
         let mut statement = connection.prepare("SELECT place, dir, stamp, seen_ms FROM dirs")?;
         let mut rows = statement.query(())?;
         let mut problems = Vec::new();

@@ -17,7 +17,7 @@ use super::text::{Area, DAY_MS, LAST_DAY, day_of, role_number};
 use super::{Asked, Index, Place, Trouble};
 use crate::layout::AgentDir;
 use crate::reader::LogReader;
-use crate::search::{self, CANDIDATES, Filter, Found, Hit, Request, Role, Trash};
+use crate::search::{self, CANDIDATES, Filter, Found, Hit, Role, SearchQuery, Trash};
 use crate::stamp::SessionId;
 use crate::tree::Tree;
 
@@ -30,7 +30,7 @@ const MANY: usize = 1024;
 
 impl Index {
     /// The newest hits among the sessions whose words are all in, and the sessions that have to be scanned.
-    pub(crate) fn find(&self, request: &Request, scan: &Scan<'_>) -> Asked<(Found, Vec<search::Place>)> {
+    pub(crate) fn find(&self, request: &SearchQuery, scan: &Scan<'_>) -> Asked<(Found, Vec<search::Place>)> {
         self.read(|connection| {
             check(connection)?;
             let mut found = Found::default();
@@ -95,7 +95,7 @@ impl Suspects<'_> {
 /// Reads the sessions of an area that have the tokens, until all that are left are too old.
 fn suspect_in(
     connection: &Connection,
-    request: &Request,
+    request: &SearchQuery,
     area: Area,
     suspects: &mut Suspects<'_>,
     found: &mut Found,
@@ -136,7 +136,7 @@ fn select(columns: &str, condition: &Condition) -> String {
 }
 
 /// Which texts of an area are asked for; none if the query can find nothing.
-fn condition(request: &Request, area: Area) -> Option<Condition> {
+fn condition(request: &SearchQuery, area: Area) -> Option<Condition> {
     let expression = request.query.fts5()?;
     let filter = &request.filter;
     let mut condition = Condition::default();
@@ -162,7 +162,7 @@ fn condition(request: &Request, area: Area) -> Option<Condition> {
 }
 
 /// Takes the newest hits of an area: all of them, or more than are ranked.
-fn find_in(connection: &Connection, request: &Request, area: Area, found: &mut Found) -> Asked<()> {
+fn find_in(connection: &Connection, request: &SearchQuery, area: Area, found: &mut Found) -> Asked<()> {
     let Some(condition) = condition(request, area) else { return Ok(()) };
     let columns = "texts.number, sessions.place, sessions.dir, sessions.id, n, texts.place, at_ms, role, tool, len";
     let sql = select(columns, &condition);

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::row::{self, Indexed};
 use super::{Asked, Caught, Index, Place, Trouble, spent, text};
+use crate::directory::{Entry, placed};
 use crate::error::{Error, Result};
 use crate::layout::AgentDir;
 use crate::lines::Physical;
 use crate::reader::LogReader;
 use crate::scan::Scanner;
 use crate::stamp::SessionId;
-use crate::store::{Entry, placed};
 use crate::summary::{self, Fold, Row, State};
 use crate::tree::Tree;
 use crate::usage::{self, Ledger};

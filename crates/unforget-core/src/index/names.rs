@@ -14,10 +14,10 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 
 use super::{Asked, Index, Place, row};
+use crate::directory::Directory;
 use crate::layout::AgentDir;
 use crate::medium::{FileKind, Stat};
 use crate::stamp::SessionId;
-use crate::store::Store;
 
 impl Index {
     /// The sessions of a directory that came, went or changed, each file compared.
@@ -41,7 +41,7 @@ impl Index {
     }
 
     /// The sessions of a directory that came or went, or whose name stands for another file now.
-    pub(super) fn differing_names(&self, store: &Store, place: Place, dir: &AgentDir) -> Asked<Vec<SessionId>> {
+    pub(super) fn differing_names(&self, store: &Directory, place: Place, dir: &AgentDir) -> Asked<Vec<SessionId>> {
         let found = store.numbers(&place.folder(dir))?;
         let compared = self.read(|connection| compare(connection, place, dir, &found))?;
         let mut differing = compared.sure;

@@ -7,9 +7,9 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::row::{self, COLUMNS, Indexed};
 use super::{Asked, Index, Place, proof};
+use crate::directory::Entry;
 use crate::key::Key;
-use crate::listing::{Ask, Sort, Value, Wanted};
-use crate::store::Entry;
+use crate::listing::{ListQuery, Sort, Value, Wanted};
 use crate::summary::{Row, State};
 
 /// How many sessions a name is looked for among, in each way that it can mean one.
@@ -59,7 +59,7 @@ impl From<&Value> for Sql {
 
 impl Index {
     /// The sessions that were asked for and one more, if there is one, to tell that there are more.
-    pub(crate) fn page(&self, ask: &Ask, live: &HashMap<(u64, u64), String>) -> Asked<Vec<Indexed>> {
+    pub(crate) fn page(&self, ask: &ListQuery, live: &HashMap<(u64, u64), String>) -> Asked<Vec<Indexed>> {
         self.read(|connection| page(connection, ask, live))
     }
 
@@ -73,7 +73,7 @@ impl Index {
             while let Some(columns) = rows.next()? {
                 entries.push(row::entry(columns)?);
             }
-            proof::check(connection, &Ask { place, limit: usize::MAX, ..Ask::default() }, &entries)?;
+            proof::check(connection, &ListQuery { place, limit: usize::MAX, ..ListQuery::default() }, &entries)?;
             Ok(entries.into_iter().map(|indexed| indexed.entry).collect())
         })
     }
@@ -107,7 +107,7 @@ impl Index {
     }
 }
 
-fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) -> Asked<Vec<Indexed>> {
+fn page(connection: &Connection, ask: &ListQuery, live: &HashMap<(u64, u64), String>) -> Asked<Vec<Indexed>> {
     let (sql, values) = query(ask, live);
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
@@ -120,7 +120,7 @@ fn page(connection: &Connection, ask: &Ask, live: &HashMap<(u64, u64), String>) 
 }
 
 /// What is asked, as SQL with its values.
-fn query(ask: &Ask, live: &HashMap<(u64, u64), String>) -> (String, Vec<Sql>) {
+fn query(ask: &ListQuery, live: &HashMap<(u64, u64), String>) -> (String, Vec<Sql>) {
     let (column, is_rising) = (ask.sort.column(), ask.sort.is_rising());
     let mut condition = Condition::default();
     condition.and("place = ?", ask.place.number());
@@ -312,7 +312,8 @@ mod tests {
     fn plan(filter: Filter, sort: Sort) -> String {
         let connection = Connection::open_in_memory().unwrap();
         schema::prepare(&connection).unwrap();
-        let (sql, values) = query(&Ask { filter, sort, ..Ask::default() }, &HashMap::from([((1, 2), String::new())]));
+        let (sql, values) =
+            query(&ListQuery { filter, sort, ..ListQuery::default() }, &HashMap::from([((1, 2), String::new())]));
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
         steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ")

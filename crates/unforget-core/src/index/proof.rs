@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use super::row::Indexed;
 use super::{Asked, Place, Trouble};
-use crate::listing::{Ask, Filter, Sort, Value};
+use crate::listing::{Filter, ListQuery, Sort, Value};
 
 /// The table, and what keeps it. The numbers are those of [`SPAN_BITS`] and [`NEVER`].
 pub(super) const TABLES: &str = "
@@ -68,7 +68,7 @@ fn span(updated_ms: Option<i64>) -> i64 {
 }
 
 /// Sees that a page, and the one row more that tells whether there is another, is what should have been found.
-pub(super) fn check(connection: &Connection, ask: &Ask, page: &[Indexed]) -> Asked<()> {
+pub(super) fn check(connection: &Connection, ask: &ListQuery, page: &[Indexed]) -> Asked<()> {
     if ask.sort != Sort::Updated || ask.filter != Filter::default() {
         return Ok(());
     }

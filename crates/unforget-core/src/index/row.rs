@@ -12,9 +12,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row as Columns, params};
 
 use super::look::Folded;
 use super::{Asked, Place, Trouble, proof};
+use crate::directory::Entry;
 use crate::key::Key;
 use crate::layout::AgentDir;
-use crate::store::Entry;
 use crate::summary::{Row, State};
 
 /// The columns that [`entry`] needs, in its order.

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::row::{self, COLUMNS, Indexed};
 use super::{Asked, Index, Place, Trouble};
-use crate::store::Entry;
+use crate::directory::Entry;
 use crate::usage::{Ledger, Line, Tokens};
 
 /// The table.

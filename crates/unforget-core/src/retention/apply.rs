@@ -1,7 +1,7 @@
 //! Carrying a plan out, one step at a time, each looked at again right before it is done.
 //!
 //! The list that a plan was made of is a cache, and time has passed since. So a session that would expire is read once more, and the rules are
-//! asked once more; if it was used meanwhile it stays. It is then moved by [`Store::delete`], which keeps writers out, and looked at a last time in the trash: if it
+//! asked once more; if it was used meanwhile it stays. It is then moved by [`Directory::delete`], which keeps writers out, and looked at a last time in the trash: if it
 //! grew on the way it comes back. What leaves the trash for good is written down first.
 //!
 //! A crash at any point leaves every session in one place and readable; the next run goes on from what it finds.
@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Kept, Payloads, Plan, Rules, Trashed, Verdict, Why, journal, payloads, survey, verdict};
+use crate::directory::{Directory, Entry};
 use crate::error::{Error, IoContext as _, Result};
 use crate::json::quote;
 use crate::key::Key;
@@ -17,7 +18,6 @@ use crate::layout::{self, AgentDir};
 use crate::medium::Access;
 use crate::reader::LogReader;
 use crate::stamp::{self, SessionId};
-use crate::store::{Entry, Store};
 use crate::summary::{self, Row, State};
 
 /// What was done with a session.
@@ -95,7 +95,7 @@ pub struct Outcome {
 /// Carries a plan out. Only one process does so at a time; another one gets [`Error::Busy`].
 ///
 /// `progress` hears of each transcript that is looked at.
-pub fn apply(store: &Store, plan: &Plan, rules: &Rules, mut progress: impl FnMut(&Path)) -> Result<Outcome> {
+pub fn apply(store: &Directory, plan: &Plan, rules: &Rules, mut progress: impl FnMut(&Path)) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     if plan.expire.is_empty() && plan.purge.is_empty() && !journal::owes_payloads(store) {
         return Ok(outcome);
@@ -139,7 +139,7 @@ pub fn apply(store: &Store, plan: &Plan, rules: &Rules, mut progress: impl FnMut
 }
 
 /// Moves a session to the trash, if it still is one that may go.
-fn expire(store: &Store, entry: &Entry, why: &Why, rules: &Rules, now_ms: i64) -> Result<Result<Deed, Kept>> {
+fn expire(store: &Directory, entry: &Entry, why: &Why, rules: &Rules, now_ms: i64) -> Result<Result<Deed, Kept>> {
     let (Some(id), Ok(path)) = (SessionId::parse(&entry.row.id), store.path(entry)) else {
         return Ok(Err(Kept::Unusable("missing")));
     };
@@ -185,7 +185,7 @@ fn second_thoughts(known: &Row, row: &Row, dir: &AgentDir, why: &Why, rules: &Ru
 }
 
 /// Makes the index and the snapshots forget what is in the trash: one that still knows a session from before it was deleted would miss it for ever.
-fn forget(store: &Store, purge: &[(Trashed, Why)]) -> Result<()> {
+fn forget(store: &Directory, purge: &[(Trashed, Why)]) -> Result<()> {
     let leaving: BTreeSet<(&AgentDir, &str)> = purge.iter().map(|(it, _)| (&it.dir, it.id.as_str())).collect();
     if let Some(index) = store.index() {
         index.follow_to_trash(purge.iter().map(|(it, _)| (&it.dir, &it.id)));
@@ -201,14 +201,14 @@ fn forget(store: &Store, purge: &[(Trashed, Why)]) -> Result<()> {
 }
 
 /// Names of torn pieces in an agent's trash. They are few, and a directory of many sessions is listed only once.
-fn torn_pieces(store: &Store, dir: &AgentDir) -> Result<Vec<String>> {
+fn torn_pieces(store: &Directory, dir: &AgentDir) -> Result<Vec<String>> {
     let trash = dir.trash();
     let names = store.medium().list(&trash).context("list", &trash)?.into_iter().map(|(name, _)| name);
     Ok(names.filter(|name| layout::transcript_id(name).is_none() && name.contains(".torn-")).collect())
 }
 
 /// Removes a session from the trash, for good.
-fn purge(store: &Store, trashed: &Trashed, torn: &[String], why: &Why) -> Result<Result<Deed, Kept>> {
+fn purge(store: &Directory, trashed: &Trashed, torn: &[String], why: &Why) -> Result<Result<Deed, Kept>> {
     let medium = store.medium();
     let Trashed { dir, id, .. } = trashed;
     let path = dir.trashed(id);
@@ -251,7 +251,7 @@ fn purge(store: &Store, trashed: &Trashed, torn: &[String], why: &Why) -> Result
     Ok(Ok(deed))
 }
 
-fn remove(store: &Store, path: &Path) -> Result<()> {
+fn remove(store: &Directory, path: &Path) -> Result<()> {
     match store.medium().remove(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("remove", path),
         _ => Ok(()),

@@ -8,11 +8,11 @@ use std::io;
 use std::path::Path;
 
 use super::Rules;
+use crate::directory::Directory;
 use crate::error::{Error, IoContext as _, Result};
 use crate::layout::{self, AgentDir};
 use crate::medium::{Access, Handle, read_full, read_small, replace_durable, write_full};
 use crate::stamp::{self, SessionId};
-use crate::store::Store;
 
 /// How long after the last time it is done again without being asked.
 const INTERVAL_MS: i64 = 24 * 60 * 60 * 1000;
@@ -41,7 +41,7 @@ pub enum Due {
 ///
 /// The stamp is set first: whatever goes wrong then does not go wrong again at every start. While the clock is in doubt it is not set,
 /// so that a wrong clock does not become a right one by being wrong for a day.
-pub fn due(store: &Store, rules: &Rules) -> Result<Due> {
+pub fn due(store: &Directory, rules: &Rules) -> Result<Due> {
     if rules.is_empty() {
         return Ok(Due::No);
     }
@@ -59,7 +59,7 @@ pub fn due(store: &Store, rules: &Rules) -> Result<Due> {
 
 /// The last time that is known, if the clock is so far ahead of it that it may be wrong: when it was cleaned up last or, if it never was, when
 /// a session was used or deleted before today. What was written today was written by the same clock.
-pub fn doubt(store: &Store) -> Result<Option<i64>> {
+pub fn doubt(store: &Directory) -> Result<Option<i64>> {
     let now_ms = store.source().now_ms();
     let known = match last(store)? {
         Some(last) => Some(last),
@@ -74,14 +74,14 @@ pub fn doubt(store: &Store) -> Result<Option<i64>> {
 }
 
 /// Writes down that it is cleaned up now, and with it that the clock is right.
-pub fn believe_clock(store: &Store) -> Result<()> {
+pub fn believe_clock(store: &Directory) -> Result<()> {
     create_trash(store)?;
     let path = layout::gc_stamp();
     let text = format!("{}\n", stamp::rfc3339(store.source().now_ms()));
     replace_durable(store.medium().as_ref(), &path, text.as_bytes()).context("write", &path)
 }
 
-fn last(store: &Store) -> Result<Option<i64>> {
+fn last(store: &Directory) -> Result<Option<i64>> {
     let path = layout::gc_stamp();
     match read_small(store.medium().as_ref(), &path, MAX_STAMP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -90,13 +90,13 @@ fn last(store: &Store) -> Result<Option<i64>> {
 }
 
 /// When a session leaves the trash by the rules, in milliseconds since the epoch; `None` if no rule says so.
-pub fn purge_time(store: &Store, dir: &AgentDir, id: &SessionId, rules: &Rules) -> Result<Option<i64>> {
+pub fn purge_time(store: &Directory, dir: &AgentDir, id: &SessionId, rules: &Rules) -> Result<Option<i64>> {
     let Some(period) = &rules.trash else { return Ok(None) };
     Ok(super::survey::deleted_ms(store, dir, id)?.and_then(|deleted_ms| period.after(deleted_ms)))
 }
 
 /// Waits for nobody: one process cleans up at a time, until the handle drops.
-pub(super) fn take_turn(store: &Store) -> Result<Box<dyn Handle>> {
+pub(super) fn take_turn(store: &Directory) -> Result<Box<dyn Handle>> {
     create_trash(store)?;
     let path = layout::gc_lock();
     let file = match store.medium().open(&path, Access::CreateNew) {
@@ -112,7 +112,7 @@ pub(super) fn take_turn(store: &Store) -> Result<Box<dyn Handle>> {
 }
 
 /// Appends a line to the receipts, durably.
-pub(super) fn write(store: &Store, line: &str) -> Result<()> {
+pub(super) fn write(store: &Directory, line: &str) -> Result<()> {
     let path = layout::receipts();
     let is_new = matches!(store.medium().stat(&path), Err(error) if error.kind() == io::ErrorKind::NotFound);
     let mut file = match store.medium().open(&path, if is_new { Access::CreateNew } else { Access::Append }) {
@@ -134,7 +134,7 @@ pub(super) fn write(store: &Store, line: &str) -> Result<()> {
 }
 
 /// Remembers, also over a crash, that payloads have to be looked through.
-pub(super) fn owe_payloads(store: &Store) -> Result<()> {
+pub(super) fn owe_payloads(store: &Directory) -> Result<()> {
     let path = layout::payloads_due();
     if owes_payloads(store) {
         return Ok(());
@@ -143,12 +143,12 @@ pub(super) fn owe_payloads(store: &Store) -> Result<()> {
 }
 
 /// Whether payloads have to be looked through.
-pub(super) fn owes_payloads(store: &Store) -> bool {
+pub(super) fn owes_payloads(store: &Directory) -> bool {
     store.medium().stat(&layout::payloads_due()).is_ok()
 }
 
 /// Payloads were looked through.
-pub(super) fn payloads_done(store: &Store) -> Result<()> {
+pub(super) fn payloads_done(store: &Directory) -> Result<()> {
     let path = layout::payloads_due();
     match store.medium().remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove", &path),
@@ -156,7 +156,7 @@ pub(super) fn payloads_done(store: &Store) -> Result<()> {
     }
 }
 
-fn create_trash(store: &Store) -> Result<()> {
+fn create_trash(store: &Directory) -> Result<()> {
     let trash = Path::new(layout::TRASH);
     store.medium().create_dir(trash).context("create", trash)
 }

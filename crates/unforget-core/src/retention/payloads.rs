@@ -12,10 +12,10 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::directory::Directory;
 use crate::error::{Error, IoContext as _, Result};
 use crate::layout;
 use crate::medium::{Access, FileKind, parent, read_full};
-use crate::store::Store;
 
 /// Younger payloads may be about to be referred to.
 const YOUNG_MS: i64 = 60 * 60 * 1000;
@@ -44,7 +44,7 @@ pub struct Payloads {
 }
 
 /// Removes the payloads that nobody refers to; a doubt is no error, but nothing is removed then.
-pub(super) fn sweep(store: &Store, now_ms: i64, progress: &mut impl FnMut(&Path)) -> Result<Payloads> {
+pub(super) fn sweep(store: &Directory, now_ms: i64, progress: &mut impl FnMut(&Path)) -> Result<Payloads> {
     bring_back(store)?;
     // What is written from now on is not among these, whoever refers to it.
     let mut loose = all(store)?;
@@ -68,7 +68,7 @@ pub(super) fn sweep(store: &Store, now_ms: i64, progress: &mut impl FnMut(&Path)
 }
 
 /// The payloads there are.
-fn all(store: &Store) -> Result<HashSet<Hash>> {
+fn all(store: &Directory) -> Result<HashSet<Hash>> {
     let mut found = HashSet::new();
     let root = Path::new(layout::BLOBS);
     for (folder, kind) in list(store, root)? {
@@ -81,7 +81,7 @@ fn all(store: &Store) -> Result<HashSet<Hash>> {
 }
 
 /// Removes one payload unless it is young; tells how long it was.
-fn remove(store: &Store, path: &Path, now_ms: i64) -> Result<Option<u64>> {
+fn remove(store: &Directory, path: &Path, now_ms: i64) -> Result<Option<u64>> {
     let medium = store.medium();
     let is_young = |modified_ns: i64| now_ms.saturating_sub(modified_ns / 1_000_000) < YOUNG_MS;
     match medium.stat(path) {
@@ -102,7 +102,7 @@ fn remove(store: &Store, path: &Path, now_ms: i64) -> Result<Option<u64>> {
 }
 
 /// Brings back what a sweep that was interrupted had moved aside, and says how many that were. Only who has the turn may do so.
-pub(super) fn bring_back(store: &Store) -> Result<u64> {
+pub(super) fn bring_back(store: &Directory) -> Result<u64> {
     let root = Path::new(layout::BLOBS);
     let mut count = 0;
     for (folder, _) in list(store, root)?.into_iter().filter(|(_, kind)| *kind == FileKind::Directory) {
@@ -119,7 +119,7 @@ pub(super) fn bring_back(store: &Store) -> Result<u64> {
 }
 
 /// Gives a payload its name back; if somebody wrote it again since, theirs is in place already.
-fn move_back(store: &Store, aside: &Path, path: &Path) -> Result<()> {
+fn move_back(store: &Directory, aside: &Path, path: &Path) -> Result<()> {
     match store.medium().rename(aside, path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             store.medium().remove(aside).context("remove", aside)?;
@@ -131,7 +131,7 @@ fn move_back(store: &Store, aside: &Path, path: &Path) -> Result<()> {
 
 /// Takes out of `loose` what some session names. A session may be moved while the others are read, to where it was not looked for any more;
 /// so the names are listed until there is no new one.
-fn look_through_sessions(store: &Store, loose: &mut HashSet<Hash>, progress: &mut impl FnMut(&Path)) -> Result<()> {
+fn look_through_sessions(store: &Directory, loose: &mut HashSet<Hash>, progress: &mut impl FnMut(&Path)) -> Result<()> {
     let mut seen: HashSet<PathBuf> = HashSet::new();
     for _ in 0..ROUNDS {
         let new: Vec<PathBuf> = files(store)?.into_iter().filter(|path| !seen.contains(path)).collect();
@@ -148,7 +148,7 @@ fn look_through_sessions(store: &Store, loose: &mut HashSet<Hash>, progress: &mu
 }
 
 /// The files of all sessions.
-fn files(store: &Store) -> Result<Vec<PathBuf>> {
+fn files(store: &Directory) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for (root, inner) in [(layout::AGENTS, Some("sessions")), (layout::TRASH, None)] {
         for (agent, kind) in list(store, Path::new(root))? {
@@ -175,7 +175,7 @@ fn files(store: &Store) -> Result<Vec<PathBuf>> {
 }
 
 /// The side transcripts of an agent's sessions.
-fn sides(store: &Store, root: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+fn sides(store: &Directory, root: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for (session, kind) in list(store, root)? {
         let folder = root.join(session);
         if kind != FileKind::Directory {
@@ -192,11 +192,11 @@ fn sides(store: &Store, root: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn in_the_way(store: &Store, path: &Path) -> Error {
+fn in_the_way(store: &Directory, path: &Path) -> Error {
     Error::Invalid(format!("`{}` is not a plain file or folder", store.medium().root().join(path).display()))
 }
 
-fn list(store: &Store, folder: &Path) -> Result<Vec<(String, FileKind)>> {
+fn list(store: &Directory, folder: &Path) -> Result<Vec<(String, FileKind)>> {
     match store.medium().list(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         other => other.context("list", folder),
@@ -204,7 +204,7 @@ fn list(store: &Store, folder: &Path) -> Result<Vec<(String, FileKind)>> {
 }
 
 /// Takes every name that stands in a file out of `loose`. A run of more digits may hide a name anywhere in it, so all are tried.
-fn look_through(store: &Store, path: &Path, loose: &mut HashSet<Hash>) -> Result<()> {
+fn look_through(store: &Directory, path: &Path, loose: &mut HashSet<Hash>) -> Result<()> {
     let file = match store.medium().open(path, Access::Read) {
         // It was moved, and is found where it is now.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

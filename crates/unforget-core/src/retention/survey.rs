@@ -7,12 +7,12 @@ use std::io;
 use std::path::Path;
 
 use super::{Candidate, Plan, Purge, Rules, Trashed, plan};
+use crate::directory::Directory;
 use crate::error::{IoContext as _, Result};
 use crate::json;
 use crate::layout::{self, AgentDir};
 use crate::medium::{Access, read_small};
 use crate::stamp::{self, SessionId};
-use crate::store::Store;
 use crate::usage;
 
 /// The largest note of a deletion that is read.
@@ -30,14 +30,14 @@ pub struct Survey {
 }
 
 /// Looks at everything; `progress` hears of each transcript that has to be read.
-pub fn survey(store: &Store, mut progress: impl FnMut(&Path)) -> Result<Survey> {
+pub fn survey(store: &Directory, mut progress: impl FnMut(&Path)) -> Result<Survey> {
     let listing = store.list_with(|path, _| progress(path))?;
     let sessions = listing.entries.into_iter().map(|entry| Candidate { entry, live: false }).collect();
     Ok(Survey { sessions, trash: trash(store)? })
 }
 
 /// A plan in which nothing that is in use goes.
-pub fn decide(store: &Store, survey: &mut Survey, rules: &Rules, purge: &Purge, now_ms: i64) -> Plan {
+pub fn decide(store: &Directory, survey: &mut Survey, rules: &Rules, purge: &Purge, now_ms: i64) -> Plan {
     for _ in 0..ROUNDS {
         let plan = plan(&survey.sessions, &survey.trash, rules, purge, now_ms);
         let live: std::collections::BTreeSet<&str> = plan
@@ -58,7 +58,7 @@ pub fn decide(store: &Store, survey: &mut Survey, rules: &Rules, purge: &Purge, 
 }
 
 /// Whether someone writes a session. One that cannot be asked is not moved either: moving asks again.
-fn is_live(store: &Store, entry: &crate::store::Entry) -> bool {
+fn is_live(store: &Directory, entry: &crate::directory::Entry) -> bool {
     let Ok(path) = store.path(entry) else { return false };
     match store.medium().open(&path, Access::Read).and_then(|file| file.try_lock()) {
         Ok(free) => !free,
@@ -67,7 +67,7 @@ fn is_live(store: &Store, entry: &crate::store::Entry) -> bool {
 }
 
 /// The sessions in the trash.
-pub(super) fn trash(store: &Store) -> Result<Vec<Trashed>> {
+pub(super) fn trash(store: &Directory) -> Result<Vec<Trashed>> {
     let mut found = Vec::new();
     for dir in usage::agents(store, Path::new(layout::TRASH))? {
         for (id, _, stat) in usage::transcripts(store, &dir.trash())? {
@@ -82,12 +82,12 @@ pub(super) fn trash(store: &Store) -> Result<Vec<Trashed>> {
 }
 
 /// Whether a move that a crash cut short left both names of one file: such a session is not deleted.
-pub(super) fn is_back(store: &Store, dir: &AgentDir, id: &SessionId, identity: (u64, u64)) -> bool {
+pub(super) fn is_back(store: &Directory, dir: &AgentDir, id: &SessionId, identity: (u64, u64)) -> bool {
     store.medium().stat(&dir.transcript(id)).is_ok_and(|stat| stat.identity == identity)
 }
 
 /// When a session was deleted.
-pub(super) fn deleted_ms(store: &Store, dir: &AgentDir, id: &SessionId) -> Result<Option<i64>> {
+pub(super) fn deleted_ms(store: &Directory, dir: &AgentDir, id: &SessionId) -> Result<Option<i64>> {
     let path = dir.receipt(id);
     let bytes = match read_small(store.medium().as_ref(), &path, MAX_NOTE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -10,21 +10,21 @@ use super::lineage::{Lineage, Step};
 use super::said::{Ear, Said};
 use super::sieve::Sieve;
 use super::words::Words;
-use super::{CANDIDATES, Found, Hit, Place, Request, age};
+use super::{CANDIDATES, Found, Hit, Place, SearchQuery, age};
 use crate::blob::{self, Blobs};
+use crate::directory::Directory;
 use crate::error::{Error, IoContext as _, Result};
 use crate::lines::{self, Physical};
 use crate::reader::{self, LogReader};
 use crate::record::{Body, Record};
 use crate::scan::Scanner;
-use crate::store::Store;
 use crate::summary;
 
 /// Longer files are read line by line, twice, instead of as a whole.
 const MAX_WHOLE: u64 = 32 << 20;
 
 /// Looks into the transcripts of these sessions.
-pub fn scan<'p>(store: &Store, sessions: impl IntoIterator<Item = &'p Place>, request: &Request) -> Found {
+pub fn scan<'p>(store: &Directory, sessions: impl IntoIterator<Item = &'p Place>, request: &SearchQuery) -> Found {
     let looking = Looking { store, blobs: store.blobs(), sieve: Sieve::new(&request.query), request };
     let mut found = Found::default();
     let mut buffer = Vec::new();
@@ -39,10 +39,10 @@ pub fn scan<'p>(store: &Store, sessions: impl IntoIterator<Item = &'p Place>, re
 }
 
 struct Looking<'s> {
-    store: &'s Store,
+    store: &'s Directory,
     blobs: Blobs,
     sieve: Sieve,
-    request: &'s Request,
+    request: &'s SearchQuery,
 }
 
 impl Looking<'_> {

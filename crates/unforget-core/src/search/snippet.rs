@@ -9,11 +9,11 @@ use std::ops::Range;
 use super::query::{Query, Term};
 use super::words::{self, Kind};
 use super::{Ear, Hit, Said};
+use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::mask;
 use crate::reader::LogReader;
 use crate::scan::Scanner;
-use crate::store::Store;
 use crate::title::columns::{Clusters, cluster_width};
 
 /// How wide a snippet usually is.
@@ -33,7 +33,7 @@ pub struct Snippet {
 }
 
 /// The words around a hit; none if the record is no longer there.
-pub fn snippet(store: &Store, hit: &Hit, query: &Query, columns: usize) -> Result<Option<Snippet>> {
+pub fn snippet(store: &Directory, hit: &Hit, query: &Query, columns: usize) -> Result<Option<Snippet>> {
     let reader = match LogReader::open(store.medium().as_ref(), &hit.place.transcript()) {
         Err(error) if error.is_io(std::io::ErrorKind::NotFound) => return Ok(None),
         other => other?,

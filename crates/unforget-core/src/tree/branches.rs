@@ -1,7 +1,7 @@
 //! Which branches there are: chains of segments, and the names on them.
 //!
-//! Where several steps follow the same one, the first of them goes on with the line and each later one begins a branch. So a
-//! line that was drawn once stays where it is, whatever is said later elsewhere.
+//! Where several steps follow the same one, the first of them goes on with the line and each later one begins a
+//! branch. So a line that was drawn once stays where it is, whatever is said later elsewhere.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! A tree with what is needed to draw it: the stretches between its forks and named branches.
 //!
-//! The tree alone cannot tell how many turns there are between two forks, for it keeps no steps. A second look at the same
-//! records can: an [`Outline`] is fed them once more, knows by then where the forks are, and counts.
+//! The tree alone cannot tell how many turns there are between two forks, for it keeps no steps. A second look at the
+//! same records can: an [`Outline`] is fed them once more, knows by then where the forks are, and counts.
 
 use serde::Serialize;
 

@@ -1,7 +1,8 @@
 //! What the user said, turn by turn, and how the turns hang together: what a picture of branches is drawn from.
 //!
-//! A tree keeps no steps, so it is fed the same records here and watched: of every turn its number is kept, and of the newest ones their first words.
-//! Secrets are masked before words are cut: half a secret would not be known for one.
+//! A tree keeps no steps, so it is fed the same records here and watched: of every turn its number is kept, and of
+//! the newest ones their first words. Secrets are masked before words are cut: half a secret would not be known for
+//! one.
 
 use std::collections::VecDeque;
 

@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use super::Ledger;
+use crate::directory::Directory;
 use crate::error::{IoContext as _, Result};
 use crate::layout::{self, AgentDir};
 use crate::medium::{FileKind, Stat};
 use crate::reader::LogReader;
 use crate::scan::Scanner;
 use crate::stamp::SessionId;
-use crate::store::Store;
 use crate::summary::Fold;
 
 /// Which transcripts are read.
@@ -46,7 +46,7 @@ pub type Unread = (PathBuf, String);
 
 /// Hands the ledger of each session to `visit`; `progress` hears of each transcript first.
 pub fn collect(
-    store: &Store,
+    store: &Directory,
     reach: Reach,
     mut progress: impl FnMut(&Path),
     mut visit: impl FnMut(Facts, Ledger),
@@ -79,7 +79,7 @@ pub fn collect(
 }
 
 /// What one transcript took.
-pub(crate) fn read(store: &Store, path: &Path) -> Result<(Fold, Ledger)> {
+pub(crate) fn read(store: &Directory, path: &Path) -> Result<(Fold, Ledger)> {
     let reader = LogReader::open(store.medium().as_ref(), path)?;
     let (mut scanner, mut fold, mut ledger) = (Scanner::default(), Fold::default(), Ledger::default());
     let mut forward = reader.forward(0);
@@ -93,7 +93,7 @@ pub(crate) fn read(store: &Store, path: &Path) -> Result<(Fold, Ledger)> {
 }
 
 /// The agents' directories within one of the two roots.
-pub(crate) fn agents(store: &Store, root: &Path) -> Result<Vec<AgentDir>> {
+pub(crate) fn agents(store: &Directory, root: &Path) -> Result<Vec<AgentDir>> {
     let entries = match store.medium().list(root) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         other => other.context("list", root)?,
@@ -105,7 +105,7 @@ pub(crate) fn agents(store: &Store, root: &Path) -> Result<Vec<AgentDir>> {
 }
 
 /// The transcripts in a directory, by name.
-pub(crate) fn transcripts(store: &Store, folder: &Path) -> Result<Vec<(SessionId, PathBuf, Stat)>> {
+pub(crate) fn transcripts(store: &Directory, folder: &Path) -> Result<Vec<(SessionId, PathBuf, Stat)>> {
     let entries = match store.medium().list_stats(folder) {
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Vec::new()

@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use unforget_core::bundle::{Contents, pack};
+use unforget_core::directory::Directory;
 use unforget_core::import::{self, Candidate, Outcome};
 use unforget_core::json;
 use unforget_core::key::Key;
 use unforget_core::medium::Os;
 use unforget_core::record::{Body, Draft};
 use unforget_core::scan::scan;
-use unforget_core::store::Store;
 
 use crate::support::{disk_store, history};
 
 const BLOCK: usize = 512;
 
 /// A session with a payload, and its bundle.
-fn packed() -> (tempfile::TempDir, Store, Vec<u8>) {
+fn packed() -> (tempfile::TempDir, Directory, Vec<u8>) {
     let (folder, store) = disk_store();
     let mut session = store.create(&"main:cli:ada".parse().unwrap(), Some("work")).unwrap();
     session.append(&[Draft::user("hello"), Draft::user(&"long ".repeat(100_000)), Draft::title("A title")]).unwrap();
@@ -25,7 +25,7 @@ fn packed() -> (tempfile::TempDir, Store, Vec<u8>) {
     (folder, store, bundle)
 }
 
-fn bundle_of(store: &Store) -> Vec<u8> {
+fn bundle_of(store: &Directory) -> Vec<u8> {
     let entry = store.list().unwrap().entries.remove(0);
     let reader = store.read(&entry).unwrap();
     let mut out = Vec::new();
@@ -34,7 +34,7 @@ fn bundle_of(store: &Store) -> Vec<u8> {
 }
 
 /// Imports bytes into a store, under a key or not.
-fn take(store: &Store, bytes: &[u8], under: Option<&str>) -> Outcome {
+fn take(store: &Directory, bytes: &[u8], under: Option<&str>) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("x.unforget"), bytes).unwrap();
     let under: Option<Key> = under.map(|key| key.parse().unwrap());
@@ -42,7 +42,7 @@ fn take(store: &Store, bytes: &[u8], under: Option<&str>) -> Outcome {
     import::import(store, &store.list().unwrap(), &Os::new(folder.path()), &candidate).unwrap()
 }
 
-fn transcript(store: &Store, id: &str) -> Vec<u8> {
+fn transcript(store: &Directory, id: &str) -> Vec<u8> {
     let entry = store.list().unwrap().entries.into_iter().find(|entry| entry.row.id == id).unwrap();
     store.read(&entry).unwrap().read_all().unwrap()
 }

@@ -236,8 +236,8 @@ fn a_kept_session_is_listed_found_and_read_and_never_written() {
 
 #[test]
 fn its_files_are_kept_by_their_content_and_the_last_one_counts() {
+    use unforget_core::directory::FileNote;
     use unforget_core::files::Seen;
-    use unforget_core::store::FileNote;
     let (_folder, store) = disk_store();
     let dir = AgentDir::of("claude");
     let id = SessionId::parse("6f1c2a9e-3d53-4f86-9a74-0e3b9f1f2c11").unwrap();

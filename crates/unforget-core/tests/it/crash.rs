@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::history::Limits;
 use unforget_core::key::Key;
 use unforget_core::medium::Medium as _;
 use unforget_core::record::Draft;
 use unforget_core::scan::scan;
-use unforget_core::store::{OnMissing, Store};
 use unforget_core::summary::State;
 use unforget_core::{Error, json};
 use unforget_testkit::crash::{CrashMedium, Fault, FaultKind, Keep, Survival};
@@ -28,7 +28,7 @@ struct Acked {
 }
 
 /// A session from creation to deletion: three turns with a call each, one of them with a result that goes to the blob store.
-fn script(store: &Store, acked: &mut Acked) -> Result<(), Error> {
+fn script(store: &Directory, acked: &mut Acked) -> Result<(), Error> {
     let key = Key::default();
     let mut session = store.create(&key, Some("work"))?;
     acked.created = true;

@@ -8,11 +8,11 @@ use unforget_core::tree::{HeadState, Kind};
 use unforget_core::{speech, summary};
 
 use crate::support::crash_store;
+use unforget_core::directory::Directory;
 use unforget_core::key::Key;
-use unforget_core::store::Store;
 
 /// A session with so many turns, each a question and an answer.
-fn session(store: &Store, turns: u64) -> Session {
+fn session(store: &Directory, turns: u64) -> Session {
     let mut session = store.create(&Key::default(), None).unwrap();
     for turn in 0..turns {
         let answer = format!("[{{\"type\":\"text\",\"text\":\"answer {turn}\"}}]");

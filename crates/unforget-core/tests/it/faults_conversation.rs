@@ -4,12 +4,12 @@
 //! the others play the situation through on a store.
 
 use serde_json::{Value, json};
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::history::{History, Limits, RepairKind, UNKNOWN_OUTCOME};
 use unforget_core::key::Key;
 use unforget_core::record::Draft;
 use unforget_core::restore::Restored;
 use unforget_core::session::Session;
-use unforget_core::store::{OnMissing, Store};
 use unforget_testkit::crash::{CrashMedium, Survival};
 use unforget_testkit::rules;
 
@@ -26,13 +26,13 @@ mod turns;
 const FIXTURE_PATH: &str = "agents/main/sessions/abc123.jsonl";
 
 /// A store that holds the fixture of a fault as its only session.
-fn fixture_store(name: &str) -> (CrashMedium, Store) {
+fn fixture_store(name: &str) -> (CrashMedium, Directory) {
     let file = format!("{}/tests/fixtures/faults/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     store_of(&std::fs::read(file).unwrap())
 }
 
 /// A store that holds one session of these bytes.
-fn store_of(bytes: &[u8]) -> (CrashMedium, Store) {
+fn store_of(bytes: &[u8]) -> (CrashMedium, Directory) {
     let (medium, store) = support::crash_store();
     medium.write_file(FIXTURE_PATH, bytes).unwrap();
     (medium, store)
@@ -57,25 +57,25 @@ fn history_of_lines(lines: &[&str]) -> History<'static> {
 }
 
 /// What the store rebuilds of its only session.
-fn restored(store: &Store) -> Restored {
+fn restored(store: &Directory) -> Restored {
     restored_within(store, &Limits::default())
 }
 
-fn restored_within(store: &Store, limits: &Limits) -> Restored {
+fn restored_within(store: &Directory, limits: &Limits) -> Restored {
     let listing = store.list().unwrap();
     assert_eq!(listing.entries.len(), 1);
     store.history(&listing.entries[0], limits).unwrap()
 }
 
 /// A new session with these records.
-fn session_with(store: &Store, drafts: &[Draft]) -> Session {
+fn session_with(store: &Directory, drafts: &[Draft]) -> Session {
     let mut session = store.create(&key(), None).unwrap();
     session.append(drafts).unwrap();
     session
 }
 
 /// The session of the store, opened for writing.
-fn opened(store: &Store) -> Session {
+fn opened(store: &Directory) -> Session {
     store.load(&key(), OnMissing::Fail).unwrap()
 }
 
@@ -84,7 +84,7 @@ fn key() -> Key {
 }
 
 /// The same disk after the power came back.
-fn after_power_loss(medium: &CrashMedium) -> (CrashMedium, Store) {
+fn after_power_loss(medium: &CrashMedium) -> (CrashMedium, Directory) {
     let medium = medium.restart(Survival::OnlySynced);
     (medium.clone(), support::store_on(medium))
 }

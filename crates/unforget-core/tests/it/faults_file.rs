@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::doctor::{self, Mode};
 use unforget_core::history::{History, Limits};
 use unforget_core::record::{Draft, Envelope};
@@ -9,7 +10,6 @@ use unforget_core::report::Report;
 use unforget_core::restore::Restored;
 use unforget_core::scan::scan;
 use unforget_core::session::Session;
-use unforget_core::store::{Entry, Store};
 use unforget_testkit::crash::CrashMedium;
 
 use crate::support::{assert_accepted, crash_store};
@@ -34,7 +34,7 @@ const FIXTURE: &str = "agents/main/sessions/abc123.jsonl";
 /// One transcript in a store in memory.
 struct Scene {
     medium: CrashMedium,
-    store: Store,
+    store: Directory,
     path: PathBuf,
     bytes: Vec<u8>,
 }

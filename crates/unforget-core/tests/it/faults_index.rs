@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use unforget_core::directory::{Directory, Entry, OnMissing};
 use unforget_core::doctor::{self, Mode};
 use unforget_core::error::Error;
 use unforget_core::key::Key;
 use unforget_core::record::Draft;
 use unforget_core::snapshot::{self, Found};
-use unforget_core::store::{Entry, OnMissing, Store};
 use unforget_core::summary::State;
 use unforget_testkit::crash::{CrashMedium, Fault, FaultKind, Scope, Survival, is_power_cut};
 
@@ -331,7 +331,7 @@ fn x12_a_writer_makes_no_lock_file_and_its_lock_ends_with_it() {
 }
 
 /// A store in memory with a few sessions and a current index.
-fn indexed(count: usize) -> (CrashMedium, Store, Vec<Entry>) {
+fn indexed(count: usize) -> (CrashMedium, Directory, Vec<Entry>) {
     let (medium, store) = crash_store();
     for peer in 0..count {
         let mut session = store.create(&format!("main:cli:peer{peer}").parse().unwrap(), None).unwrap();
@@ -351,7 +351,7 @@ fn ready_to_replace() -> (CrashMedium, Vec<Entry>) {
 }
 
 /// A real disk with one session that the index knows.
-fn on_disk() -> (tempfile::TempDir, Store, Entry) {
+fn on_disk() -> (tempfile::TempDir, Directory, Entry) {
     let (home, store) = disk_store();
     let mut session = store.create(&"main:cli:user".parse().unwrap(), None).unwrap();
     session.save_turn("words", "[]").unwrap();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::encode;
 use unforget_core::key::Key;
 use unforget_core::stamp::{Source as _, System};
-use unforget_core::store::{OnMissing, Store};
 
 use crate::support::{crash_store, disk_store};
 
@@ -233,7 +233,7 @@ fn k12_session_ids_are_random_uuids_and_never_repeat() {
     assert_eq!(random, 74);
 }
 
-fn save(store: &Store, key: &Key) {
+fn save(store: &Directory, key: &Key) {
     store.load(key, OnMissing::Create).unwrap().save_turn("hello", "[]").unwrap();
 }
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use unforget_core::directory::Directory;
 use unforget_core::history::Limits;
 use unforget_core::import::{self, Candidate, Format, Outcome};
 use unforget_core::medium::Os;
 use unforget_core::record::{Body, Record};
 use unforget_core::scan::scan;
-use unforget_core::store::Store;
 use unforget_core::usage::{Tokens, of_call};
 
 use crate::support::{accepted, assert_accepted, disk_store, history};
@@ -23,7 +23,7 @@ const CODEX_DAMAGED: &str = include_str!("../fixtures/codex/damaged.jsonl");
 /// A store, and a folder that files come from.
 struct Scene {
     folder: tempfile::TempDir,
-    store: Store,
+    store: Directory,
 }
 
 impl Scene {

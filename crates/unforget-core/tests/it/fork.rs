@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::fork::{Wish, fork};
 use unforget_core::history::{History, Limits};
 use unforget_core::json;
@@ -9,18 +10,17 @@ use unforget_core::key::Key;
 use unforget_core::record::{Draft, Record};
 use unforget_core::scan::scan;
 use unforget_core::session::Session;
-use unforget_core::store::{Entry, Store};
 use unforget_core::tree::Tree;
 use unforget_testkit::crash::CrashMedium;
 use unforget_testkit::generate::{self, Dice};
 
 use crate::support::{assert_accepted, crash_store};
 
-fn entry(store: &Store, id: &str) -> Entry {
+fn entry(store: &Directory, id: &str) -> Entry {
     store.list().unwrap().entries.into_iter().find(|entry| entry.row.id == id).unwrap()
 }
 
-fn bytes_of(store: &Store, entry: &Entry) -> Vec<u8> {
+fn bytes_of(store: &Directory, entry: &Entry) -> Vec<u8> {
     store.read(entry).unwrap().read_all().unwrap()
 }
 
@@ -97,14 +97,14 @@ fn a_fork_sends_what_the_original_sent_at_that_step() {
     }
 }
 
-fn scan_of(store: &Store, entry: &Entry) -> (usize, u64) {
+fn scan_of(store: &Directory, entry: &Entry) -> (usize, u64) {
     let bytes = bytes_of(store, entry);
     let scanned = scan(&bytes);
     (scanned.records.len(), scanned.report.damage_count())
 }
 
 /// A session with two lines: 1 to 3, and behind 1 also 5.
-fn two_lines(store: &Store) -> Session {
+fn two_lines(store: &Directory) -> Session {
     let mut session = store.create(&Key::default(), Some("label of the original")).unwrap();
     session.append(&[Draft::user("one"), Draft::user("two"), Draft::user("three")]).unwrap();
     session.append(&[Draft::head(Some(1), "rewind"), Draft::user("other")]).unwrap();

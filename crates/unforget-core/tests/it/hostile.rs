@@ -4,6 +4,7 @@
 //! or be read differently with a budget than without one.
 
 use serde_json::{Value, json};
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::history::{History, Limits, RepairKind};
 use unforget_core::json;
 use unforget_core::key::Key;
@@ -11,7 +12,6 @@ use unforget_core::record::Draft;
 use unforget_core::report::{Note, Weight};
 use unforget_core::restore::Restored;
 use unforget_core::session::Session;
-use unforget_core::store::{OnMissing, Store};
 use unforget_testkit::crash::CrashMedium;
 use unforget_testkit::{generate, rules};
 
@@ -248,12 +248,12 @@ fn key() -> Key {
     "main:cli:user".parse().unwrap()
 }
 
-fn new_session(store: &Store) -> Session {
+fn new_session(store: &Directory) -> Session {
     store.create(&key(), None).unwrap()
 }
 
 /// A store that holds one session of these bytes.
-fn store_of(bytes: &[u8]) -> (CrashMedium, Store) {
+fn store_of(bytes: &[u8]) -> (CrashMedium, Directory) {
     let (medium, store) = support::crash_store();
     medium.write_file(PATH, bytes).unwrap();
     (medium, store)

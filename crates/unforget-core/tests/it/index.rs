@@ -3,16 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use unforget_core::catalog::{Catalog, Notes};
-use unforget_core::index::{Index, Place};
+use unforget_core::directory::{Entry, OnMissing};
+use unforget_core::index::Place;
 use unforget_core::key::Key;
-use unforget_core::listing::{Ask, Filter, Page, Sort, Wanted};
-use unforget_core::log::Durability;
-use unforget_core::medium::{Medium, Os};
+use unforget_core::listing::{Filter, ListQuery, Page, Sort, Wanted};
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
 use unforget_core::stamp::Source;
-use unforget_core::store::{Entry, OnMissing, Store};
+use unforget_core::store::{Notes, Store};
 use unforget_core::summary::State;
 
 use crate::support::Ticking;
@@ -47,21 +45,17 @@ impl Scene {
     }
 
     /// As another process would open it.
-    pub(crate) fn catalog(&self) -> Catalog {
-        let medium: Arc<dyn Medium> = Arc::new(Os::new(&self.home));
-        let index = Arc::new(Index::new(medium.clone(), self.source.clone()));
-        let store = Store::new(medium, self.source.clone(), Durability::PowerLoss).indexed(index.clone());
-        Catalog::new(store, Some(index))
+    pub(crate) fn catalog(&self) -> Store {
+        Store::builder(&self.home).clock(self.source.clone()).open().unwrap()
     }
 
-    pub(crate) fn without_index(&self) -> Catalog {
-        let medium: Arc<dyn Medium> = Arc::new(Os::new(&self.home));
-        Catalog::new(Store::new(medium, self.source.clone(), Durability::PowerLoss), None)
+    pub(crate) fn without_index(&self) -> Store {
+        Store::builder(&self.home).clock(self.source.clone()).without_index().open().unwrap()
     }
 
     pub(crate) fn talk(&self, key: &str, words: &str) -> Session {
         let key: Key = key.parse().unwrap();
-        let mut session = self.catalog().store().create(&key, None).unwrap();
+        let mut session = self.catalog().directory().create(&key, None).unwrap();
         session.save_turn(words, r#"[{"type":"text","text":"yes"}]"#).unwrap();
         session
     }
@@ -84,48 +78,48 @@ impl Scene {
     }
 
     #[track_caller]
-    pub(crate) fn same_by(&self, with: &Catalog, without: &Catalog) -> Vec<Entry> {
+    pub(crate) fn same_by(&self, with: &Store, without: &Store) -> Vec<Entry> {
         for place in [Place::Agents, Place::Trash] {
-            let all = |catalog: &Catalog| catalog.all(place, &mut |_, _| {}).unwrap().value;
+            let all = |catalog: &Store| catalog.all(place, &mut |_, _| {}).unwrap().value;
             assert_eq!(all(with), all(without), "{place:?}");
             for ask in asks(place) {
                 assert_eq!(page(with, &ask), page(without, &ask), "{ask:?}");
             }
         }
         for name in ["main:cli:ann", "main:cli:bob", "keep", "KE", "zeb", "App", "0190", "nobody", ""] {
-            let resolve = |catalog: &Catalog| {
+            let resolve = |catalog: &Store| {
                 let found = catalog.resolve(Place::Agents, name, &mut |_, _| {});
                 found.map(|answer| answer.value).map_err(|error| error.to_string())
             };
             assert_eq!(resolve(with), resolve(without), "{name}");
         }
         let key: Key = "main:cli:ann".parse().unwrap();
-        let last = |catalog: &Catalog| catalog.last_used(&key, &mut |_, _| {}).unwrap().value;
+        let last = |catalog: &Store| catalog.last_used(&key, &mut |_, _| {}).unwrap().value;
         assert_eq!(last(with), last(without));
         with.all(Place::Agents, &mut |_, _| {}).unwrap().value
     }
 
     pub(crate) fn notes(&self) -> Notes {
-        self.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.notes
+        self.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.notes
     }
 
     /// The paths of the transcripts that a list has to read.
     pub(crate) fn reads(&self) -> usize {
         let mut count = 0;
-        self.catalog().page(&Ask::default(), &mut |_, _| count += 1).unwrap();
+        self.catalog().page(&ListQuery::default(), &mut |_, _| count += 1).unwrap();
         count
     }
 
     pub(crate) fn transcript(&self, entry: &Entry) -> std::path::PathBuf {
-        self.home.join(self.without_index().store().path(entry).unwrap())
+        self.home.join(self.without_index().directory().path(entry).unwrap())
     }
 }
 
-fn page(catalog: &Catalog, ask: &Ask) -> Page {
+fn page(catalog: &Store, ask: &ListQuery) -> Page {
     catalog.page(ask, &mut |_, _| {}).unwrap().0.value
 }
 
-fn asks(place: Place) -> Vec<Ask> {
+fn asks(place: Place) -> Vec<ListQuery> {
     let text = |text: &str| Some(text.to_owned());
     let filters = [
         Filter::default(),
@@ -138,8 +132,8 @@ fn asks(place: Place) -> Vec<Ask> {
         Filter { state: Some(Wanted::Missing), ..Filter::default() },
     ];
     let sorts = [Sort::Updated, Sort::Created, Sort::Title, Sort::Turns, Sort::Tokens, Sort::Bytes];
-    let sorted = sorts.into_iter().map(|sort| Ask { place, sort, limit: 2, ..Ask::default() });
-    filters.into_iter().map(|filter| Ask { place, filter, ..Ask::default() }).chain(sorted).collect()
+    let sorted = sorts.into_iter().map(|sort| ListQuery { place, sort, limit: 2, ..ListQuery::default() });
+    filters.into_iter().map(|filter| ListQuery { place, filter, ..ListQuery::default() }).chain(sorted).collect()
 }
 
 #[test]
@@ -149,7 +143,7 @@ fn the_index_says_what_the_files_say() {
     assert!(!scene.home.exists(), "a list of nothing leaves nothing behind");
     scene.fill();
     assert_eq!(scene.same().len(), 4);
-    let store = scene.without_index().store().clone();
+    let store = scene.without_index().directory().clone();
     let entry = scene.same().remove(1);
     store.delete(&entry).unwrap();
     assert_eq!(scene.same().len(), 3);
@@ -189,9 +183,9 @@ fn pages_follow_each_other_whatever_they_are_sorted_by() {
     }
     for sort in [Sort::Updated, Sort::Created, Sort::Title, Sort::Turns, Sort::Tokens, Sort::Bytes] {
         for catalog in [scene.catalog(), scene.without_index()] {
-            let whole = page(&catalog, &Ask { sort, limit: 100, ..Ask::default() });
+            let whole = page(&catalog, &ListQuery { sort, limit: 100, ..ListQuery::default() });
             let mut pieces = Vec::new();
-            let mut ask = Ask { sort, limit: 4, ..Ask::default() };
+            let mut ask = ListQuery { sort, limit: 4, ..ListQuery::default() };
             loop {
                 let piece = page(&catalog, &ask);
                 pieces.extend(piece.entries);
@@ -213,7 +207,7 @@ fn a_list_reads_only_what_changed() {
     assert_eq!(scene.reads(), 4);
     assert_eq!(scene.reads(), 0);
     let entry = scene.same().remove(0);
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     session.save_turn("more", "[]").unwrap();
     assert_eq!(scene.same()[0].row.turns, 2, "while it is being written");
     session.save_turn("and more", "[]").unwrap();
@@ -262,14 +256,14 @@ fn a_key_leads_to_the_session_created_last_and_the_chat_to_the_one_used_last() {
     let key: Key = "main:cli:ann".parse().unwrap();
     let catalog = scene.catalog();
     let oldest = catalog.all(Place::Agents, &mut |_, _| {}).unwrap().value.pop().unwrap();
-    let mut session = catalog.store().open(&oldest).unwrap();
+    let mut session = catalog.directory().open(&oldest).unwrap();
     session.save_turn("again", "[]").unwrap();
     session.close().unwrap();
     let last = catalog.last_used(&key, &mut |_, _| {}).unwrap().value.unwrap();
     assert_eq!(last.row.id, oldest.row.id);
     let current = catalog.resolve(Place::Agents, "main:cli:ann", &mut |_, _| {}).unwrap().value;
     assert_eq!(current.row.title.as_deref(), Some("Zebra"));
-    assert_eq!(catalog.store().load(&key, OnMissing::Fail).unwrap().id().as_str(), current.row.id);
+    assert_eq!(catalog.load(&key, OnMissing::Fail).unwrap().id().as_str(), current.row.id);
 }
 
 /// All files beneath a folder, by name.

@@ -13,6 +13,7 @@ mod claude_mutants;
 mod corpus;
 mod crash;
 mod edits;
+mod examples;
 mod faults_conversation;
 mod faults_file;
 mod faults_index;

@@ -1,11 +1,11 @@
 //! What is not as a writer leaves it: read as well as possible, and reported with its place.
 
+use unforget_core::directory::Directory;
 use unforget_core::doctor::{self, Mode};
 use unforget_core::history::{Limits, RepairKind, rebuild_all};
 use unforget_core::record::{Draft, Envelope};
 use unforget_core::report::{NoteKind, Weight};
 use unforget_core::scan::scan;
-use unforget_core::store::Store;
 use unforget_testkit::crash::CrashMedium;
 
 use crate::support::{assert_accepted, crash_store};
@@ -13,7 +13,7 @@ use crate::support::{assert_accepted, crash_store};
 const KEY: &str = "main:cli:user";
 
 /// A native session with these records in it, and its bytes.
-fn session(drafts: &[Draft]) -> (CrashMedium, Store, std::path::PathBuf, Vec<u8>) {
+fn session(drafts: &[Draft]) -> (CrashMedium, Directory, std::path::PathBuf, Vec<u8>) {
     let (medium, store) = crash_store();
     let mut session = store.create(&KEY.parse().unwrap(), None).unwrap();
     session.append(drafts).unwrap();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use proptest::prelude::*;
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::encode;
 use unforget_core::frontier::Frontier;
 use unforget_core::history::{Limits, rebuild_all};
@@ -15,7 +16,6 @@ use unforget_core::recent::{End, Recent};
 use unforget_core::record::{Draft, Record};
 use unforget_core::scan::{Scanner, scan};
 use unforget_core::session::Session;
-use unforget_core::store::{OnMissing, Store};
 use unforget_core::summary::Fold;
 use unforget_testkit::crash::CrashMedium;
 use unforget_testkit::generate::{self, Dice};
@@ -260,7 +260,7 @@ fn what_a_budget_keeps_is_what_a_full_read_says() {
 /// The record layer writes what it reads: every draft comes back with the same members.
 #[test]
 fn drafts_come_back_as_they_went_in() {
-    let store: Store = crash_store().1;
+    let store: Directory = crash_store().1;
     let mut session = store.create(&Key::default(), None).unwrap();
     let mut dice = Dice::new(3);
     let mut written: HashMap<u64, Draft> = HashMap::new();

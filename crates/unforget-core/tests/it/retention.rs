@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unforget_core::blob::references;
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::key::Key;
 use unforget_core::log::Durability;
 use unforget_core::medium::Medium as _;
@@ -10,7 +11,6 @@ use unforget_core::record::Draft;
 use unforget_core::retention::{self, Action, Due, Keep, Kept, Outcome, Pattern, Period, Plan, Purge, Rules};
 use unforget_core::scan::scan;
 use unforget_core::stamp::{SessionId, Source};
-use unforget_core::store::{Entry, Store};
 use unforget_core::summary::State;
 use unforget_core::{Error, doctor, json, layout};
 use unforget_testkit::crash::{CrashMedium, Fault, FaultKind, Survival};
@@ -37,8 +37,8 @@ impl Source for Later {
 }
 
 /// The same store on that day.
-fn later(store: &Store) -> Store {
-    Store::new(store.medium().clone(), Arc::new(Later), Durability::PowerLoss)
+fn later(store: &Directory) -> Directory {
+    Directory::new(store.medium().clone(), Arc::new(Later), Durability::PowerLoss)
 }
 
 fn rules() -> Rules {
@@ -50,7 +50,7 @@ fn rules() -> Rules {
 }
 
 /// A session with a payload outside of its lines.
-fn session(store: &Store, peer: &str, label: Option<&str>, payload: char) -> Result<(), Error> {
+fn session(store: &Directory, peer: &str, label: Option<&str>, payload: char) -> Result<(), Error> {
     let mut session = store.create(&Key::new("main", "cli", None, peer)?, label)?;
     let full = json::quote(&payload.to_string().repeat(PAYLOAD));
     session.append(&[
@@ -62,7 +62,7 @@ fn session(store: &Store, peer: &str, label: Option<&str>, payload: char) -> Res
 }
 
 /// Asserts that a transcript is whole and that its payloads are there.
-fn assert_whole(store: &Store, entry: &Entry, what: &str) {
+fn assert_whole(store: &Directory, entry: &Entry, what: &str) {
     let bytes = store.read(entry).unwrap().read_all().unwrap();
     let scanned = scan(&bytes);
     assert_eq!(scanned.report.damage().next(), None, "{what}: {:?}", entry.row.key);
@@ -74,23 +74,23 @@ fn assert_whole(store: &Store, entry: &Entry, what: &str) {
     }
 }
 
-fn entry(store: &Store, peer: &str) -> Entry {
+fn entry(store: &Directory, peer: &str) -> Entry {
     let key = format!("main:cli:{peer}");
     let listing = store.list().unwrap();
     let mut all = listing.entries.into_iter().chain(store.deleted().unwrap());
     all.find(|entry| entry.row.key.as_deref() == Some(&key)).unwrap()
 }
 
-fn bytes(store: &Store, peer: &str) -> Vec<u8> {
+fn bytes(store: &Directory, peer: &str) -> Vec<u8> {
     store.read(&entry(store, peer)).unwrap().read_all().unwrap()
 }
 
-fn decide(store: &Store, rules: &Rules) -> Result<Plan, Error> {
+fn decide(store: &Directory, rules: &Rules) -> Result<Plan, Error> {
     let mut survey = retention::survey(store, |_| {})?;
     Ok(retention::decide(store, &mut survey, rules, &Purge::ByRules, LATER))
 }
 
-fn clean_up(store: &Store) -> Result<Outcome, Error> {
+fn clean_up(store: &Directory) -> Result<Outcome, Error> {
     let store = later(store);
     retention::apply(&store, &decide(&store, &rules())?, &rules(), |_| {})
 }
@@ -362,7 +362,7 @@ fn a_session_that_came_back_and_is_being_written_is_not_replaced_by_its_deleted_
 }
 
 /// Two sessions that expire, one that is named, and one in the trash that is purged; the payload `b` is shared.
-fn scene(medium: &CrashMedium) -> Store {
+fn scene(medium: &CrashMedium) -> Directory {
     let store = store_on(medium.clone());
     session(&store, "one", None, 'a').unwrap();
     session(&store, "two", None, 'b').unwrap();

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unforget_core::blob::Blobs;
+use unforget_core::directory::OnMissing;
 use unforget_core::error::Error;
 use unforget_core::history::Limits;
 use unforget_core::key::Key;
 use unforget_core::layout;
 use unforget_core::log::{Durability, Log};
 use unforget_core::record::Draft;
-use unforget_core::store::OnMissing;
 use unforget_core::summary::State;
 use unforget_testkit::crash::{CrashMedium, Fault, FaultKind, Scope, Survival};
 
@@ -149,7 +149,7 @@ fn of_several_that_create_at_once_all_get_the_same_session() {
             let root = home.path().join("home");
             std::thread::spawn(move || {
                 let medium = Arc::new(unforget_core::medium::Os::new(root));
-                let store = unforget_core::store::Store::new(
+                let store = unforget_core::directory::Directory::new(
                     medium,
                     Arc::new(unforget_core::stamp::System),
                     Durability::PowerLoss,

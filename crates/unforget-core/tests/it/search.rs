@@ -2,22 +2,22 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use unforget_core::directory::{Directory, Listing};
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
 use unforget_core::retention::Pattern;
-use unforget_core::search::{self, Answer, Filter, Hit, Query, Request, Role, Trash};
+use unforget_core::search::{self, Answer, Filter, Hit, Query, Role, SearchQuery, Trash};
 use unforget_core::session::Session;
-use unforget_core::store::{Listing, Store};
 
 use crate::support::{crash_store, disk_store};
 
-fn find_with(store: &Store, text: &str, filter: Filter) -> Answer {
-    let request = Request { query: Query::parse(text).unwrap(), filter, limit: 100 };
+fn find_with(store: &Directory, text: &str, filter: Filter) -> Answer {
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter, limit: 100 };
     let places = search::places(store, &request.filter).unwrap();
     search::scan(store, &places, &request).answer(request.limit)
 }
 
-fn find(store: &Store, text: &str) -> Vec<Hit> {
+fn find(store: &Directory, text: &str) -> Vec<Hit> {
     find_with(store, text, Filter::default()).hits
 }
 
@@ -27,7 +27,7 @@ fn numbers(hits: &[Hit]) -> Vec<u64> {
     numbers
 }
 
-fn session(store: &Store, key: &str, drafts: &[Draft]) -> Session {
+fn session(store: &Directory, key: &str, drafts: &[Draft]) -> Session {
     let mut session = store.create(&key.parse().unwrap(), None).unwrap();
     session.append(drafts).unwrap();
     session
@@ -108,7 +108,7 @@ fn sessions_that_go_away_or_cannot_be_read_hide_no_other() {
     let gone = session(&store, "main:cli:a", &[Draft::user("needle")]).id().clone();
     let closed = session(&store, "main:cli:b", &[Draft::user("needle")]).path().to_path_buf();
     session(&store, "main:cli:c", &[Draft::user("needle")]);
-    let request = Request { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 10 };
+    let request = SearchQuery { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 10 };
     let places = search::places(&store, &request.filter).unwrap();
     let file = home.path().join("home/agents/main/sessions").join(format!("{gone}.jsonl"));
     std::fs::remove_file(file).unwrap();
@@ -172,7 +172,7 @@ fn shares_add_up_to_the_whole() {
     for n in 0..30 {
         session(&store, &format!("main:cli:{n}"), &[Draft::user(&format!("needle {n}")), Draft::user("needle again")]);
     }
-    let request = Request { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 20 };
+    let request = SearchQuery { query: Query::parse("needle").unwrap(), filter: Filter::default(), limit: 20 };
     let places = search::places(&store, &request.filter).unwrap();
     let whole = search::scan(&store, &places, &request).answer(request.limit);
     let mut found = search::Found::default();

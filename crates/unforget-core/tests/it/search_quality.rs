@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use unforget_core::directory::Directory;
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
-use unforget_core::search::{self, Answer, Filter, Query, Request};
-use unforget_core::store::Store;
+use unforget_core::search::{self, Answer, Filter, Query, SearchQuery};
 
 use crate::support::disk_store;
 
@@ -187,7 +187,7 @@ const TABLE: [(&str, &str); 86] = [
     ("python3写 json", "zh2"),
 ];
 
-pub(crate) fn filled(store: &Store) -> HashMap<String, &'static str> {
+pub(crate) fn filled(store: &Directory) -> HashMap<String, &'static str> {
     let mut names = HashMap::new();
     for (name, drafts) in corpus() {
         let mut session = store.create(&format!("main:cli:{name}").parse().unwrap(), None).unwrap();
@@ -198,12 +198,12 @@ pub(crate) fn filled(store: &Store) -> HashMap<String, &'static str> {
 }
 
 /// Asks every question of the table, in the way that is handed in.
-pub(crate) fn ask_all(store: &Store, names: &HashMap<String, &'static str>, find: impl Fn(&Request) -> Answer) {
+pub(crate) fn ask_all(store: &Directory, names: &HashMap<String, &'static str>, find: impl Fn(&SearchQuery) -> Answer) {
     let order: Vec<&str> = corpus().into_iter().map(|(name, _)| name).collect();
     let mut wrong = Vec::new();
     for (text, expected) in TABLE {
         let query = Query::parse(text).unwrap();
-        let answer = find(&Request { query: query.clone(), filter: Filter::default(), limit: 100 });
+        let answer = find(&SearchQuery { query: query.clone(), filter: Filter::default(), limit: 100 });
         let place = |name: &str| order.iter().position(|known| *known == name);
         let mut found: Vec<(Option<usize>, u64, String)> = answer
             .hits

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unforget_core::directory::Directory;
 use unforget_core::history::{History, Limits, rebuild_all};
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::scan::scan;
 use unforget_core::stamp::{SessionId, Source};
-use unforget_core::store::Store;
 use unforget_testkit::crash::CrashMedium;
 use unforget_testkit::rules;
 
@@ -37,16 +37,16 @@ impl Source for Ticking {
     }
 }
 
-pub(crate) fn store_on(medium: impl Medium + 'static) -> Store {
-    Store::new(Arc::new(medium), Arc::new(Ticking::default()), Durability::PowerLoss)
+pub(crate) fn store_on(medium: impl Medium + 'static) -> Directory {
+    Directory::new(Arc::new(medium), Arc::new(Ticking::default()), Durability::PowerLoss)
 }
 
-pub(crate) fn crash_store() -> (CrashMedium, Store) {
+pub(crate) fn crash_store() -> (CrashMedium, Directory) {
     let medium = CrashMedium::new();
     (medium.clone(), store_on(medium))
 }
 
-pub(crate) fn disk_store() -> (tempfile::TempDir, Store) {
+pub(crate) fn disk_store() -> (tempfile::TempDir, Directory) {
     let home = tempfile::tempdir().unwrap();
     let store = store_on(Os::new(home.path().join("home")));
     (home, store)

@@ -1,19 +1,19 @@
 //! Records that change what the model sees and nothing else: compactions, trims, their undoing, pins, and long outputs.
 
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::history::Limits;
 use unforget_core::json;
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
-use unforget_core::store::{OnMissing, Store};
 
 use crate::support::{assert_accepted, disk_store};
 
-fn session(store: &Store) -> Session {
+fn session(store: &Directory) -> Session {
     store.load(&"main:cli:user".parse().unwrap(), OnMissing::Create).unwrap()
 }
 
 /// Three turns, the second with a long result in record 4.
-fn conversation(store: &Store) -> Session {
+fn conversation(store: &Directory) -> Session {
     let mut session = session(store);
     let long = format!("BEGIN{}END", "x".repeat(20_000));
     session

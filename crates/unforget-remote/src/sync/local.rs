@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unforget_core::blob::BlobRef;
+use unforget_core::directory::{Directory, side_path};
 use unforget_core::encode;
 use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Medium, Replacement, parent};
 use unforget_core::reader::LogReader;
 use unforget_core::replica::{self, Intake};
 use unforget_core::stamp::SessionId;
-use unforget_core::store::{Store, side_path};
 use unforget_core::{Error, Result};
 
 /// A session on this machine.
@@ -52,19 +52,19 @@ pub trait Local: Debug + Send + Sync {
 /// A session of this program.
 #[derive(Debug, Clone)]
 pub struct Native {
-    store: Store,
+    store: Directory,
     dir: AgentDir,
     id: SessionId,
 }
 
 impl Native {
     /// A session of a store.
-    pub fn new(store: &Store, dir: &AgentDir, id: &SessionId) -> Self {
+    pub fn new(store: &Directory, dir: &AgentDir, id: &SessionId) -> Self {
         Self { store: store.clone(), dir: dir.clone(), id: id.clone() }
     }
 
     /// The store.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Directory {
         &self.store
     }
 }

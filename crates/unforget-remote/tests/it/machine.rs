@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::frontier::Frontier;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::log::Durability;
 use unforget_core::record::Draft;
 use unforget_core::stamp::{SessionId, Source};
-use unforget_core::store::{Entry, Store};
 use unforget_remote::sync::{Bookmarks, Native, Outbox};
 use unforget_remote::{BoxFuture, Error, Listing, Page, Prefix, Remote, Result, Stream};
 use unforget_testkit::crash::CrashMedium;
@@ -42,7 +42,7 @@ impl Source for Ticking {
 pub(crate) struct Machine {
     pub(crate) number: u64,
     pub(crate) medium: CrashMedium,
-    pub(crate) store: Store,
+    pub(crate) store: Directory,
     pub(crate) bookmarks: Bookmarks,
     pub(crate) outbox: Outbox,
 }
@@ -55,7 +55,7 @@ impl Machine {
     /// A machine on a disk; its clock is at `ticks` milliseconds.
     pub(crate) fn on(number: u64, medium: CrashMedium, ticks: u64) -> Self {
         let source = Arc::new(Ticking { machine: number, ticks: AtomicU64::new(ticks) });
-        let store = Store::new(Arc::new(medium.clone()), source, Durability::PowerLoss);
+        let store = Directory::new(Arc::new(medium.clone()), source, Durability::PowerLoss);
         let bookmarks = Bookmarks::new(Arc::new(medium.clone()), "there");
         let outbox = Outbox::new(Arc::new(medium.clone()), "there");
         Self { number, medium, store, bookmarks, outbox }

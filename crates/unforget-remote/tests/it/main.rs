@@ -12,6 +12,7 @@
 mod agentcore;
 #[cfg(feature = "agentcore")]
 mod agentcore_stand_in;
+mod examples;
 mod kills;
 mod machine;
 #[cfg(feature = "postgres")]

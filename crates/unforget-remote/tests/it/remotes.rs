@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unforget_core::medium::Os;
-use unforget_remote::file::Directory;
+use unforget_remote::file::Folder;
 use unforget_remote::memory::Memory;
 use unforget_remote::{Key, conformance};
 
@@ -25,6 +25,6 @@ async fn memory_keeps_every_promise_when_sealed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_keeps_every_promise() {
     let dir = tempfile::tempdir().unwrap();
-    let place = Directory::new(Arc::new(Os::new(dir.path())));
+    let place = Folder::new(Arc::new(Os::new(dir.path())));
     conformance::all(&place.remote(), &place.remote(), "tenant").await;
 }

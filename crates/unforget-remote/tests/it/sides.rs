@@ -1,9 +1,9 @@
 //! Sessions of another program: several files, carried together, and lines of both sides where two machines went on.
 
+use unforget_core::directory::FileNote;
 use unforget_core::files::Seen;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::FileNote;
 use unforget_remote::memory::Memory;
 use unforget_remote::sync::{Link, Native, forget, pull, push, resolve_by_rebase};
 use unforget_remote::{Error, Remote, Stream};

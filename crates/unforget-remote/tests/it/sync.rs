@@ -276,7 +276,7 @@ async fn a_turn_costs_one_call_however_long_the_session_is() {
     let mut costs = Vec::new();
     for words in [10, 2_000] {
         let id = machine.begin(&[]);
-        let mut session = machine.store.load(&Key::default(), unforget_core::store::OnMissing::Fail).unwrap();
+        let mut session = machine.store.load(&Key::default(), unforget_core::directory::OnMissing::Fail).unwrap();
         assert_eq!(session.id(), &id);
         session.append(&vec![Draft::user("a word"); words]).unwrap();
         drop(session);

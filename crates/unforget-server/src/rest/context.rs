@@ -11,6 +11,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use unforget_agent::fill::{Fill, Large, Part};
 use unforget_agent::gauge::Gauge;
+use unforget_core::directory::Entry;
 use unforget_core::history::{self, Limits, Path, Repair};
 use unforget_core::lines;
 use unforget_core::mask::mask;
@@ -18,7 +19,6 @@ use unforget_core::record::{Body, Record};
 use unforget_core::restore;
 use unforget_core::scan::Scanner;
 use unforget_core::speech;
-use unforget_core::store::Entry;
 
 use super::ask::{self, Asked, Id, Mine, Nothing};
 use super::read;

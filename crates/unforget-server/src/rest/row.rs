@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use unforget_agent::prices::{Cost, Prices};
-use unforget_core::catalog::Holders;
+use unforget_core::directory::Entry;
 use unforget_core::index::Place;
 use unforget_core::mask::mask;
 use unforget_core::stamp::{self, SessionId};
-use unforget_core::store::Entry;
+use unforget_core::store::Holders;
 use unforget_core::summary::{Row, State};
 
 use crate::app::App;

@@ -7,12 +7,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use unforget_core::catalog::Way;
 use unforget_core::mask::mask;
 use unforget_core::retention::Pattern;
 use unforget_core::search::snippet::COLUMNS;
-use unforget_core::search::{self, Filter, Hit, Place, Query, QueryError, Request, Role, Snippet, Trash};
+use unforget_core::search::{self, Filter, Hit, Place, Query, QueryError, Role, SearchQuery, Snippet, Trash};
 use unforget_core::stamp;
+use unforget_core::store::Way;
 
 use super::ask::{self, Asked, Mine};
 use crate::app::App;
@@ -42,7 +42,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    fn request(self) -> Result<Request> {
+    fn request(self) -> Result<SearchQuery> {
         if self.q.chars().count() > MAX_QUESTION {
             return Err(Problem::invalid(format!("`q` has at most {MAX_QUESTION} characters")));
         }
@@ -64,7 +64,7 @@ impl Question {
             tool: self.tool,
             trash: if self.trash == Some(false) { Trash::LeftOut } else { Trash::Searched },
         };
-        Ok(Request { query, filter, limit: ask::bounded("limit", self.limit, USUAL, MOST)? })
+        Ok(SearchQuery { query, filter, limit: ask::bounded("limit", self.limit, USUAL, MOST)? })
     }
 }
 
@@ -85,10 +85,10 @@ pub(crate) fn find(realm: &Realm, question: Question) -> Result<Value> {
     look(realm, &question.request()?)
 }
 
-fn look(realm: &Realm, request: &Request) -> Result<Value> {
+fn look(realm: &Realm, request: &SearchQuery) -> Result<Value> {
     let store = realm.store();
     let scan = |places: &[Place]| search::scan(store, places.iter(), request);
-    let answer = realm.catalog().search(request, Way::Index, &scan, &mut |_, _| {})?.value;
+    let answer = realm.catalog().search_with(request, Way::Index, &scan, &mut |_, _| {})?.value;
     let hits = answer.hits.iter().map(|hit| {
         let snippet = search::snippet(store, hit, &request.query, COLUMNS)?.unwrap_or_default();
         Ok(shown(hit, &snippet))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use unforget_core::Error;
 use unforget_core::index::Place;
 use unforget_core::key::Key;
-use unforget_core::listing::{Ask, Cursor, Filter, PAGE, Sort, Wanted};
+use unforget_core::listing::{Cursor, Filter, ListQuery, PAGE, Sort, Wanted};
 
 use super::ask::{self, Asked, Id, Maybe, Mine, Nothing};
 use super::row::{self, Present};
@@ -80,7 +80,7 @@ impl Condition {
 
 /// What a list is asked for, and what a page of it is looked through for afterwards.
 struct Wish {
-    ask: Ask,
+    ask: ListQuery,
     key: Option<String>,
     name: Option<String>,
 }
@@ -112,7 +112,7 @@ impl Which {
         let name = self.q.as_deref().map(|name| ask::words("q", name, MAX_NAME).map(str::to_lowercase)).transpose()?;
         let place = if is_deleted { Place::Trash } else { Place::Agents };
         let limit = ask::bounded("limit", self.limit, PAGE, MOST)?;
-        Ok(Wish { ask: Ask { place, filter, sort, limit, after }, key: key.map(|key| key.to_string()), name })
+        Ok(Wish { ask: ListQuery { place, filter, sort, limit, after }, key: key.map(|key| key.to_string()), name })
     }
 }
 

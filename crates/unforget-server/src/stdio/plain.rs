@@ -10,12 +10,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use unforget_core::Error;
+use unforget_core::directory::OnMissing;
 use unforget_core::edit::{self, Edit, EditScope};
 use unforget_core::history::Limits;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::{OnMissing, Store};
+use unforget_core::store::Store;
 use unforget_remote::lease;
 use unforget_remote::sync::{self, Bookmarks, Link, Native, Outbox, Pointer};
 use unforget_remote::{Error as RemoteError, Stream};
@@ -169,7 +170,7 @@ pub(super) async fn history(realm: &Arc<Realm>, there: Option<&Settings>, histor
     blocking(realm, move |realm| {
         let id = match of {
             Of::Id(id) => id,
-            Of::Key(key) => current(realm.store(), &key)?.ok_or_else(Problem::no_session)?,
+            Of::Key(key) => current(realm.catalog(), &key)?.ok_or_else(Problem::no_session)?,
         };
         let (text, _) = rest::messages_of(realm, &id, &limits)?;
         let rest = text.strip_prefix('{').unwrap_or_default();
@@ -226,9 +227,9 @@ fn add_once(realm: &Realm, there: Option<&Settings>, adding: &Adding) -> Result<
     let store = realm.store();
     let mut session = match (&adding.of, &adding.what) {
         (Of::Id(id), _) => store.open(&realm.entry(id)?)?,
-        (Of::Key(key), Addition::Messages(..)) => store.load(key, OnMissing::Create)?,
+        (Of::Key(key), Addition::Messages(..)) => realm.catalog().load(key, OnMissing::Create)?,
         (Of::Key(key), Addition::Edits(_)) => {
-            let id = current(store, key)?.ok_or_else(Problem::no_session)?;
+            let id = current(realm.catalog(), key)?.ok_or_else(Problem::no_session)?;
             store.open(&realm.entry(&id)?)?
         }
     };
@@ -254,7 +255,7 @@ async fn is_here(realm: &Arc<Realm>, of: &Of) -> Result<bool> {
     let of = of.clone();
     blocking(realm, move |realm| match &of {
         Of::Id(id) => Ok(realm.store().entry(id)?.is_some()),
-        Of::Key(key) => Ok(current(realm.store(), key)?.is_some()),
+        Of::Key(key) => Ok(current(realm.catalog(), key)?.is_some()),
     })
     .await
 }
@@ -264,7 +265,7 @@ async fn unless_held(realm: &Arc<Realm>, there: &Settings, of: &Of) -> Result<()
     let of = of.clone();
     let entry = blocking(realm, move |realm| match &of {
         Of::Id(id) => Ok(realm.store().entry(id)?),
-        Of::Key(key) => Ok(realm.store().current(key)?),
+        Of::Key(key) => Ok(realm.catalog().current(key)?),
     });
     let Some(entry) = entry.await? else { return Ok(()) };
     let Some(id) = SessionId::parse(&entry.row.id) else { return Ok(()) };

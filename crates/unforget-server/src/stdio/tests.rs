@@ -189,7 +189,7 @@ fn a_conversation_is_read_while_somebody_writes_it() {
     assert!(ask_in(home.path(), add)[0].starts_with("{\"ok\""));
     let realm = crate::realm::Realms::new(home.path().to_path_buf(), Arc::new(System)).of(&crate::ActorId::owner());
     let key = "main:api:ada".parse().unwrap();
-    let _writer = realm.store().load(&key, unforget_core::store::OnMissing::Fail).unwrap();
+    let _writer = realm.store().load(&key, unforget_core::directory::OnMissing::Fail).unwrap();
     let answers = ask_in(home.path(), r#"{"op":"history","key":"main:api:ada"}"#);
     assert!(answers[0].contains("hello"), "{answers:?}");
 }

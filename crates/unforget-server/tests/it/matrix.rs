@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use unforget_core::medium::Os;
 use unforget_remote::Remote;
-use unforget_remote::file::Directory;
+use unforget_remote::file::Folder;
 use unforget_remote::postgres::{Limits, Postgres};
 use unforget_remote::{agentcore, s3};
 use unforget_testkit::agentcore::FakeMemory;
@@ -210,7 +210,7 @@ fn z02_nobody_reaches_what_is_anothers_on_a_disk() {
 #[test]
 fn z02_nobody_reaches_what_is_anothers_in_a_directory() {
     let folder = tempfile::tempdir().unwrap();
-    matrix(Some(Arc::new(Directory::new(Arc::new(Os::new(folder.path()))).remote())));
+    matrix(Some(Arc::new(Folder::new(Arc::new(Os::new(folder.path()))).remote())));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unforget_core::catalog::Catalog;
 use unforget_core::index::{Depth, Ending, Touched};
+use unforget_core::store::Store;
 
 /// How many turns it may be behind.
 const BEHIND: usize = 16;
@@ -30,7 +30,7 @@ pub(super) struct Caretaker {
 
 impl Caretaker {
     /// Starts it; a system that has no more threads does without.
-    pub(super) fn start(catalog: Catalog) -> Self {
+    pub(super) fn start(catalog: Store) -> Self {
         let (sender, receiver) = sync_channel(BEHIND);
         let ends = Arc::new(AtomicBool::new(false));
         let seen = ends.clone();
@@ -66,7 +66,7 @@ impl Drop for Caretaker {
     }
 }
 
-fn work(catalog: &Catalog, turns: &Receiver<Touched>, ends: &AtomicBool) {
+fn work(catalog: &Store, turns: &Receiver<Touched>, ends: &AtomicBool) {
     let Some(index) = catalog.index() else { return };
     settle(catalog, ends);
     ignore(catalog.refresh());
@@ -89,12 +89,12 @@ fn work(catalog: &Catalog, turns: &Receiver<Touched>, ends: &AtomicBool) {
 }
 
 /// Brings everything up to date that others left behind.
-fn settle(catalog: &Catalog, ends: &AtomicBool) {
+fn settle(catalog: &Store, ends: &AtomicBool) {
     let Some(index) = catalog.index() else { return };
     if ends.load(Ordering::Relaxed) {
         return;
     }
-    ignore(index.catch_up(catalog.store(), Depth::Changed, &mut |_, _| {}));
+    ignore(index.catch_up(catalog.directory(), Depth::Changed, &mut |_, _| {}));
     ignore(index.sum_up());
     ignore(index.take_in_words(&mut |_, _| !ends.load(Ordering::Relaxed)));
 }

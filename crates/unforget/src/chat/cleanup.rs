@@ -7,8 +7,8 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use unforget_core::Error;
+use unforget_core::directory::Directory;
 use unforget_core::retention::{self, Action, Due, Purge, Rules};
-use unforget_core::store::Store;
 
 use crate::commands::gc;
 use crate::failure::{Failure, Result};
@@ -19,7 +19,7 @@ pub(super) struct Cleanup(Option<Receiver<String>>);
 
 impl Cleanup {
     /// Begins, if there are rules; whether it is time is found out in the thread.
-    pub(super) fn begin(store: &Store, rules: &Rules) -> Self {
+    pub(super) fn begin(store: &Directory, rules: &Rules) -> Self {
         if rules.is_empty() {
             return Self(None);
         }
@@ -44,7 +44,7 @@ impl Cleanup {
     }
 }
 
-fn clean_up(store: &Store, rules: &Rules) -> Result<Option<String>> {
+fn clean_up(store: &Directory, rules: &Rules) -> Result<Option<String>> {
     match retention::due(store, rules)? {
         Due::No => return Ok(None),
         Due::Now => {}

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
+use unforget_core::directory::Directory;
 use unforget_core::key::Key;
 use unforget_core::stamp::{SessionId, SharedSource};
-use unforget_core::store::Store;
 use unforget_remote::Stream;
 use unforget_remote::sync::{Local as _, Native};
 
@@ -98,7 +98,7 @@ impl Parcel {
 
 impl Courier {
     /// Starts it. With the first order it also begins to send what earlier runs left behind.
-    pub(super) fn start(place: Place, store: &Store) -> Result<Self> {
+    pub(super) fn start(place: Place, store: &Directory) -> Result<Self> {
         let place = Arc::new(place);
         let (orders, received) = mpsc::unbounded_channel();
         let (teller, news) = mpsc::unbounded_channel();

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_util::sync::CancellationToken;
 use unforget_agent::turn::{Input, State};
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::reader::LogReader;
 use unforget_core::tree::Tree;
 
@@ -184,7 +184,7 @@ fn completions(chat: &Chat<'_>) -> Completions {
     let catalog = chat.context.catalog.clone();
     let names = move || {
         // Without a list there is nothing to complete, which is no reason to stop.
-        let ask = Ask { limit: COMPLETED, ..Ask::default() };
+        let ask = ListQuery { limit: COMPLETED, ..ListQuery::default() };
         let entries = catalog.page(&ask, &mut |_, _| {}).map(|(page, _)| page.value.entries).unwrap_or_default();
         let mut names = Vec::new();
         for row in entries.into_iter().map(|entry| entry.row) {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use unforget_agent::turn::Input;
 use unforget_core::edit::{Change, Edit};
 use unforget_core::index::Place;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::record::Body;
 use unforget_core::speech;
 
@@ -165,7 +165,7 @@ fn new(chat: &mut Chat<'_>, label: &str) -> Result<()> {
 }
 
 fn list(chat: &Chat<'_>) -> Result<()> {
-    let (page, holders) = chat.context.page(&Ask::default())?;
+    let (page, holders) = chat.context.page(&ListQuery::default())?;
     let current = chat.session.id().to_string();
     let shown =
         Shown { entries: &page.entries, holders: &holders, current: Some(&current), prices: Some(&chat.config.prices) };
@@ -373,7 +373,7 @@ fn delete(chat: &Chat<'_>, name: &str) -> Result<()> {
 
 fn undelete(chat: &Chat<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        let (page, holders) = chat.context.page(&Ask { place: Place::Trash, ..Ask::default() })?;
+        let (page, holders) = chat.context.page(&ListQuery { place: Place::Trash, ..ListQuery::default() })?;
         if page.entries.is_empty() {
             return say("The trash is empty.");
         }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, Write as _};
 
 use unforget_core::Error;
+use unforget_core::directory::OnMissing;
 use unforget_core::index::Place;
 use unforget_core::json;
 use unforget_core::key::Key;
@@ -10,7 +11,6 @@ use unforget_core::log::Sealed;
 use unforget_core::record::{Draft, Record};
 use unforget_core::report::visible;
 use unforget_core::session::Session;
-use unforget_core::store::OnMissing;
 
 use crate::cli::Append;
 use crate::commands::Context;
@@ -78,7 +78,7 @@ fn open(context: &Context, args: &Append) -> Result<Session> {
     if let (true, Ok(key)) = (args.create, &key)
         && matches!(context.find(Place::Agents, &args.name), Err(Error::NotFound { .. }))
     {
-        return Ok(context.store.load(key, OnMissing::Create)?);
+        return Ok(context.catalog.load(key, OnMissing::Create)?);
     }
     match context.resolve(&args.name) {
         Ok(entry) => Ok(context.store.open(&entry)?),

@@ -2,11 +2,11 @@
 
 use std::io::Write as _;
 
+use unforget_core::directory::Entry;
 use unforget_core::edit::Target;
 use unforget_core::fork::{Forked, Wish, fork};
 use unforget_core::json::quote;
 use unforget_core::key::Key;
-use unforget_core::store::Entry;
 use unforget_core::tree::Tree;
 
 use crate::cli;

@@ -4,10 +4,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::json::quote;
 use unforget_core::retention::{self, Action, Deed, Kept, Outcome as Done, Period, Plan, Purge, Rules};
 use unforget_core::stamp::SessionId;
-use unforget_core::store::{Entry, Store};
 use unforget_core::summary::{self, Row, State};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -61,7 +61,7 @@ pub(crate) fn run(context: &Context, args: &Gc) -> Result<Outcome> {
 
 /// Looks at everything and decides.
 pub(crate) fn plan(
-    store: &Store,
+    store: &Directory,
     rules: &Rules,
     purge: &Purge,
     progress: impl FnMut(&std::path::Path),
@@ -71,7 +71,7 @@ pub(crate) fn plan(
 }
 
 /// What a plan would do.
-fn planned(store: &Store, plan: &Plan) -> Vec<Deed> {
+fn planned(store: &Directory, plan: &Plan) -> Vec<Deed> {
     let at_ms = plan.now_ms;
     let deed = |action, id: &str, bytes, why: &retention::Why| Deed {
         action,
@@ -98,7 +98,7 @@ fn planned(store: &Store, plan: &Plan) -> Vec<Deed> {
 }
 
 /// Asks whether sessions may be removed for good; anything but a yes ends the command.
-fn ask(store: &Store, plan: &Plan) -> Result<()> {
+fn ask(store: &Directory, plan: &Plan) -> Result<()> {
     let (count, bytes) = (plan.purge.len(), plan.purge.iter().map(|(trashed, _)| trashed.bytes).sum());
     let what = format!("{} ({}) in the trash", sessions(count), screen::bytes(bytes));
     if !std::io::stdin().is_terminal() {
@@ -278,7 +278,7 @@ fn sessions(count: usize) -> String {
 }
 
 /// Tells which sessions of the trash leave it by themselves, and when.
-pub(crate) fn departures(store: &Store, entries: &[Entry], rules: &Rules) -> Result<Vec<String>> {
+pub(crate) fn departures(store: &Directory, entries: &[Entry], rules: &Rules) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let id_columns = match screen::columns() {
         Some(_) => screen::telling(entries.iter().map(|entry| entry.row.id.as_str())),

@@ -7,7 +7,7 @@ use unforget_core::Error;
 use unforget_core::import::{self, Candidate, Outcome as Imported};
 use unforget_core::json::quote;
 use unforget_core::key::Key;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::medium::{Medium as _, Os};
 
 use crate::cli::Import;
@@ -28,7 +28,7 @@ pub(crate) fn run(context: &Context, args: &Import) -> Result<Outcome> {
             outcome = Outcome::MetDamage;
         }
     }
-    context.page(&Ask::default())?;
+    context.page(&ListQuery::default())?;
     context.refresh()?;
     Ok(outcome)
 }

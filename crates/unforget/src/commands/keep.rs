@@ -1,4 +1,5 @@
-//! `expire`, `label` and `pin`: how long a session is kept, the name that keeps it for ever, and whether it stays at the top of lists.
+//! `expire`, `label` and `pin`: how long a session is kept, the name that keeps it for ever, and whether it stays at
+//! the top of lists.
 
 use std::io::Write as _;
 

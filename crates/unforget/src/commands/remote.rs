@@ -7,13 +7,13 @@ use std::io::Write as _;
 use std::path::Path;
 
 use secrecy::ExposeSecret as _;
+use unforget_core::directory::{Directory, Entry};
 use unforget_core::encode;
 use unforget_core::key::Key as SessionKey;
 use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Medium as _, Os, Stat, create_durable, read_small};
 use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::{Entry, Store};
 use unforget_core::summary::{self, State};
 use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
 use unforget_remote::{Address, Key, Observed, Remote, Sealing, Stream};
@@ -174,7 +174,7 @@ impl Place {
     }
 
     /// Leads the key of a session that is here and there to it.
-    pub(crate) async fn lead(&self, store: &Store, dir: &AgentDir, id: &SessionId) -> unforget_remote::Result<()> {
+    pub(crate) async fn lead(&self, store: &Directory, dir: &AgentDir, id: &SessionId) -> unforget_remote::Result<()> {
         let reader = LogReader::open(store.medium().as_ref(), &dir.transcript(id))?;
         let (row, _) = summary::summarise(&reader, id.as_str())?;
         self.lead_row(id, row.key.as_deref(), row.created_ms).await

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use unforget_core::catalog::{Answer as Told, Way};
 use unforget_core::mask::mask;
 use unforget_core::search::snippet::COLUMNS;
 use unforget_core::search::{
-    self, Answer, Filter, Found, Hit, Place, Query, QueryError, Request, Role, Snippet, Trash,
+    self, Answer, Filter, Found, Hit, Place, Query, QueryError, Role, SearchQuery, Snippet, Trash,
 };
+use unforget_core::store::{Answer as Told, Way};
 use unforget_core::{json, stamp};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -42,7 +42,7 @@ const NARROWEST_TITLE: usize = 10;
 
 pub(crate) fn run(context: &Context, args: &Search) -> Result<Outcome> {
     let text = args.words.join(" ");
-    let request = Request { query: query(&text)?, filter: filter(context, args)?, limit: args.limit };
+    let request = SearchQuery { query: query(&text)?, filter: filter(context, args)?, limit: args.limit };
     let way = if args.scan { Way::Scan } else { Way::Index };
     let answer = look(context, &request, way)?;
     let mut out = anstream::stdout().lock();
@@ -89,7 +89,7 @@ pub(crate) fn in_chat(context: &Context, text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(Failure::usage("what for? /search <words, \"a phrase\", begin*, this OR that, -without>"));
     }
-    let request = Request { query: query(text)?, filter: Filter::default(), limit: IN_CHAT };
+    let request = SearchQuery { query: query(text)?, filter: Filter::default(), limit: IN_CHAT };
     let answer = look(context, &request, Way::Index)?;
     if answer.hits.is_empty() {
         return tell_nothing(context, text, &request, Way::Index);
@@ -127,12 +127,12 @@ fn filter(context: &Context, args: &Search) -> Result<Filter> {
 }
 
 /// Says that there is nothing, and what would find something.
-fn tell_nothing(context: &Context, text: &str, request: &Request, way: Way) -> Result<()> {
+fn tell_nothing(context: &Context, text: &str, request: &SearchQuery, way: Way) -> Result<()> {
     context.tell("nothing was found")?;
     let Some(text) = beginnings(text).filter(|_| way == Way::Index) else { return Ok(()) };
     // A star where none can be leaves nothing to hint at.
     let Ok(query) = Query::parse(&text) else { return Ok(()) };
-    let request = Request { query, filter: request.filter.clone(), limit: 1 };
+    let request = SearchQuery { query, filter: request.filter.clone(), limit: 1 };
     if asked(context, &request, way)?.value.hits.is_empty() {
         return Ok(());
     }
@@ -153,14 +153,14 @@ fn beginnings(text: &str) -> Option<String> {
     Some(words.join(" ")).filter(|starred| starred != text)
 }
 
-fn asked(context: &Context, request: &Request, way: Way) -> Result<Told<Answer>> {
+fn asked(context: &Context, request: &SearchQuery, way: Way) -> Result<Told<Answer>> {
     let progress = progress::Progress::new("searching");
     let scan = |places: &[Place]| scan(context, places, request, &progress);
-    Ok(context.catalog.search(request, way, &scan, &mut |_, _| progress.step())?)
+    Ok(context.catalog.search_with(request, way, &scan, &mut |_, _| progress.step())?)
 }
 
 /// The answer, from the index as far as it goes.
-fn look(context: &Context, request: &Request, way: Way) -> Result<Answer> {
+fn look(context: &Context, request: &SearchQuery, way: Way) -> Result<Answer> {
     let answer = asked(context, request, way)?;
     context.tell_notes(&answer.notes)?;
     let answer = answer.value;
@@ -171,7 +171,7 @@ fn look(context: &Context, request: &Request, way: Way) -> Result<Answer> {
 }
 
 /// Reads transcripts, by several threads if there are many.
-fn scan(context: &Context, places: &[Place], request: &Request, progress: &progress::Progress) -> Found {
+fn scan(context: &Context, places: &[Place], request: &SearchQuery, progress: &progress::Progress) -> Found {
     let next = AtomicUsize::new(0);
     // Each thread takes the next session that nobody has taken: long ones do not hold up the others.
     let share = || {

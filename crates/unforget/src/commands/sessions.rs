@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use unforget_agent::prices::{Cost, Prices};
-use unforget_core::catalog::Holders;
+use unforget_core::directory::Entry;
 use unforget_core::index::Place;
 use unforget_core::key::Key;
-use unforget_core::listing::{Ask, Cursor, Filter, Sort, Wanted};
-use unforget_core::store::Entry;
+use unforget_core::listing::{Cursor, Filter, ListQuery, Sort, Wanted};
+use unforget_core::store::Holders;
 use unforget_core::summary::{Row, State};
 use unforget_core::usage::{Ledger, Reach};
 use unicode_width::UnicodeWidthStr as _;
@@ -74,7 +74,7 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
 }
 
 /// What the arguments ask for.
-fn ask(context: &Context, args: &Sessions) -> Result<Ask> {
+fn ask(context: &Context, args: &Sessions) -> Result<ListQuery> {
     let now_ms = context.store.source().now_ms();
     let when = |text: &Option<String>, edge| text.as_deref().map(|text| when::parse(text, now_ms, edge)).transpose();
     let filter = Filter {
@@ -100,17 +100,17 @@ fn ask(context: &Context, args: &Sessions) -> Result<Ask> {
     };
     let place = if args.deleted { Place::Trash } else { Place::Agents };
     let limit = if args.all { usize::MAX - 1 } else { args.limit };
-    Ok(Ask { place, filter, sort, limit, after })
+    Ok(ListQuery { place, filter, sort, limit, after })
 }
 
 /// What to say when there is nothing to list.
-fn nothing(context: &Context, args: &Sessions, ask: &Ask, out: &mut impl std::io::Write) -> Result<()> {
+fn nothing(context: &Context, args: &Sessions, ask: &ListQuery, out: &mut impl std::io::Write) -> Result<()> {
     if ask.filter != Filter::default() || ask.after.is_some() {
         writeln!(out, "No session is like that.")?;
     } else if args.deleted {
         writeln!(out, "The trash is empty.")?;
     } else {
-        let (trash, _) = context.page(&Ask { place: Place::Trash, ..Ask::default() })?;
+        let (trash, _) = context.page(&ListQuery { place: Place::Trash, ..ListQuery::default() })?;
         let more = if trash.next.is_some() { "over " } else { "" };
         let deleted = match trash.entries.len() {
             0 => String::new(),

@@ -5,11 +5,11 @@ use std::io::Write as _;
 
 use unforget_claude::id::SessionId as ClaudeId;
 use unforget_core::Error;
+use unforget_core::directory::Entry;
 use unforget_core::edit::{self, Edit, EditScope};
 use unforget_core::index::Place;
 use unforget_core::json::quote;
 use unforget_core::retention::{self, Keep, Kept, Rules, Verdict};
-use unforget_core::store::Entry;
 use unforget_core::summary::{Row, State};
 
 use crate::cli::Refs;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
+use unforget_core::directory::Directory;
 use unforget_core::key::Key;
 use unforget_core::log::Durability;
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
 use unforget_core::stamp::{SessionId, Source};
-use unforget_core::store::Store;
 
 use crate::scene::Scene;
 use crate::support::{Home, Said};
@@ -31,7 +31,7 @@ impl Source for Past {
 
 /// Sessions that were used last at the beginning of 2026, one for each peer; one with a colon in it has that label.
 fn past(home: &Home, peers: &[&str]) -> Vec<String> {
-    let store = Store::new(Arc::new(Os::new(home.path("home"))), Arc::new(Past::default()), Durability::PowerLoss);
+    let store = Directory::new(Arc::new(Os::new(home.path("home"))), Arc::new(Past::default()), Durability::PowerLoss);
     let create = |peer: &&str| {
         let (peer, label) = peer.split_once(':').map_or((*peer, None), |(peer, label)| (peer, Some(label)));
         let mut session = store.create(&Key::new("main", "cli", None, peer).unwrap(), label).unwrap();

@@ -15,11 +15,11 @@ use unforget_agent::model::{BoxFuture, Delta, Event, Model, ModelError, Request,
 use unforget_agent::settings::Settings;
 use unforget_agent::tools::{Call, Commands, Toolbox, Workspace, standard};
 use unforget_agent::turn::{Input, run_turn};
+use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::files::{Files, Plan};
 use unforget_core::history::{History, Limits};
 use unforget_core::log::Durability;
 use unforget_core::session::Session;
-use unforget_core::store::{OnMissing, Store};
 use unforget_testkit::crash::{CrashMedium, Scope, Survival};
 
 use crate::support::{Person, Ticking};
@@ -59,7 +59,7 @@ impl Work {
     /// Opens the session again.
     pub(super) fn restart(&mut self) {
         self.session = None;
-        let store = Store::new(Arc::new(self.medium.clone()), self.source.clone(), Durability::PowerLoss);
+        let store = Directory::new(Arc::new(self.medium.clone()), self.source.clone(), Durability::PowerLoss);
         self.session = Some(store.load(&"main".parse().unwrap(), OnMissing::Create).unwrap());
     }
 

@@ -2,9 +2,9 @@
 
 use std::io::ErrorKind;
 
+use unforget_core::directory::OnMissing;
 use unforget_core::error::Error;
 use unforget_core::history::Limits;
-use unforget_core::store::OnMissing;
 use unforget_testkit::crash::{Fault, FaultKind, Keep, Scope, Survival};
 
 use super::*;

@@ -1,10 +1,10 @@
 //! Who a transcript belongs to: lost and wrong headers, two writers, files that are something else.
 
+use unforget_core::directory::OnMissing;
 use unforget_core::doctor::Mode;
 use unforget_core::error::Error;
 use unforget_core::history::Limits;
 use unforget_core::import::{self, Candidate, Outcome};
-use unforget_core::store::OnMissing;
 
 use super::*;
 use crate::support::disk_store;

@@ -1,11 +1,11 @@
 //! Transcripts that are too large for any one request, line or patience.
 
+use unforget_core::directory::OnMissing;
 use unforget_core::history::Limits;
 use unforget_core::log::Sealed;
 use unforget_core::medium::Os;
 use unforget_core::reader::LogReader;
 use unforget_core::report::NoteKind;
-use unforget_core::store::OnMissing;
 use unforget_testkit::generate;
 
 use super::*;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use unforget_core::directory::OnMissing;
 use unforget_core::doctor::{self, Mode};
 use unforget_core::error::{Change, Error};
 use unforget_core::history::Limits;
 use unforget_core::medium::Access;
-use unforget_core::store::OnMissing;
 use unforget_testkit::crash::{Fault, FaultKind};
 
 use super::*;
@@ -345,7 +345,7 @@ fn f57_a_list_of_two_hundred_sessions_needs_two_descriptors() {
 }
 
 /// A session on a real disk with one turn in it.
-fn live() -> (tempfile::TempDir, Store, Session) {
+fn live() -> (tempfile::TempDir, Directory, Session) {
     let (home, store) = disk_store();
     let mut session = store.create(&"main:cli:user".parse().unwrap(), None).unwrap();
     save(&mut session, 1);

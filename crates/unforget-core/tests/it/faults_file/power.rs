@@ -1,7 +1,7 @@
 //! Power cuts: at every operation, with everything that a disk may leave behind.
 
+use unforget_core::directory::OnMissing;
 use unforget_core::key::Key;
-use unforget_core::store::OnMissing;
 use unforget_testkit::crash::{Fault, FaultKind, Scope, Survival, is_power_cut};
 
 use super::*;

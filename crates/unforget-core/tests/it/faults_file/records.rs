@@ -1,9 +1,9 @@
 //! Lines that are JSON, or nearly, and what a request makes of them.
 
+use unforget_core::directory::OnMissing;
 use unforget_core::doctor::Mode;
 use unforget_core::error::Error;
 use unforget_core::import::{self, Candidate, Outcome};
-use unforget_core::store::OnMissing;
 
 use super::*;
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use unforget_core::catalog::Catalog;
-use unforget_core::index::{Index, Place};
-use unforget_core::listing::{Ask, Filter, Wanted};
-use unforget_core::log::Durability;
-use unforget_core::medium::{Medium, Os};
-use unforget_core::store::{OnMissing, Store};
+use unforget_core::directory::OnMissing;
+use unforget_core::index::Place;
+use unforget_core::listing::{Filter, ListQuery, Wanted};
+use unforget_core::medium::Os;
+use unforget_core::store::Store;
 
 use super::Scene;
 use unforget_testkit::counting::Counting;
@@ -18,20 +17,18 @@ const ASKED: u64 = 200;
 const OPENED: u64 = 60;
 
 /// A catalog whose files are counted, with many sessions that the index knows.
-fn many(scene: &Scene) -> (Counting, Catalog) {
+fn many(scene: &Scene) -> (Counting, Store) {
     for n in 0..SESSIONS {
         scene.talk(&format!("main:cli:user{n}"), "hello").close().unwrap();
     }
     scene.catalog().all(Place::Agents, &mut |_, _| {}).unwrap();
     let counting = Counting::new(Os::new(&scene.home));
-    let medium: Arc<dyn Medium> = Arc::new(counting.clone());
-    let index = Arc::new(Index::new(medium.clone(), scene.source.clone()));
-    let store = Store::new(medium, scene.source.clone(), Durability::PowerLoss).indexed(index.clone());
-    (counting, Catalog::new(store, Some(index)))
+    let store = Store::builder(&scene.home).medium(Arc::new(counting.clone())).clock(scene.source.clone());
+    (counting, store.open().unwrap())
 }
 
-fn peers(catalog: &Catalog, filter: Filter) -> Vec<String> {
-    let (answer, _) = catalog.page(&Ask { filter, limit: 2, ..Ask::default() }, &mut |_, _| {}).unwrap();
+fn peers(catalog: &Store, filter: Filter) -> Vec<String> {
+    let (answer, _) = catalog.page(&ListQuery { filter, limit: 2, ..ListQuery::default() }, &mut |_, _| {}).unwrap();
     answer.value.entries.into_iter().map(|entry| entry.row.key.unwrap()).collect()
 }
 
@@ -65,7 +62,7 @@ fn a_chat_begins_and_goes_on_without_looking_at_other_sessions() {
     let (counting, catalog) = many(&scene);
     for peer in ["main:cli:user7", "main:cli:nobody"] {
         let (asked, opened) = (counting.asked(), counting.opened());
-        let session = catalog.store().load(&peer.parse().unwrap(), OnMissing::Create).unwrap();
+        let session = catalog.load(&peer.parse().unwrap(), OnMissing::Create).unwrap();
         assert_eq!(session.key().to_string(), peer);
         let (asked, opened) = (counting.asked() - asked, counting.opened() - opened);
         assert!(asked < ASKED && opened < OPENED, "{peer}: {asked} asked, {opened} opened");

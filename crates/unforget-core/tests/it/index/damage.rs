@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use unforget_core::directory::Entry;
 use unforget_core::doctor::{self, Mode};
 use unforget_core::index::Trouble;
-use unforget_core::listing::Ask;
-use unforget_core::store::Entry;
+use unforget_core::listing::ListQuery;
 
 use super::{Scene, names};
 
@@ -108,7 +108,7 @@ fn h7_an_index_of_a_newer_version_is_left_alone() {
     let closed = scene.talk("main:cli:ann", "elderberries").close();
     assert!(matches!(closed, Err(Trouble::Newer { version: 99, .. })), "{closed:?}");
     assert_eq!(scene.same().len(), before.len() + 1);
-    let told = doctor::examine(scene.catalog().store(), Mode::Fix, |_| {}).unwrap();
+    let told = doctor::examine(scene.catalog().directory(), Mode::Fix, |_| {}).unwrap();
     assert_eq!(told.open().count(), 0, "{told:?}");
     assert!(told.oddities().any(|finding| finding.problem.contains("version 99")), "{told:?}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
@@ -170,7 +170,7 @@ fn a_bit_changed_anywhere_in_the_index_changes_no_list() {
         }
         std::fs::write(&path, &changed).unwrap();
         std::fs::write(scene.home.join("catalog.lock"), "clean\n").unwrap();
-        let entries = scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries;
+        let entries = scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries;
         assert_eq!(ids(&entries), ids(&before), "bit {bit} of byte {at}");
         assert_eq!(entries, before, "bit {bit} of byte {at}");
     }
@@ -183,9 +183,9 @@ fn an_index_that_someone_locked_is_done_without() {
     let before = scene.same();
     let other = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE dirs SET changed = 1").unwrap();
-    let page = || scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries;
+    let page = || scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries;
     assert_eq!(page(), before);
-    let mut session = scene.catalog().store().open(&before[0]).unwrap();
+    let mut session = scene.catalog().directory().open(&before[0]).unwrap();
     session.save_turn("nothing waits for it", "[]").unwrap();
     assert_eq!(page()[0].row.turns, 2);
     other.execute_batch("ROLLBACK").unwrap();

@@ -5,14 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use unforget_core::catalog::{Catalog, Way};
 use unforget_core::doctor::{self, Mode};
-use unforget_core::index::{Depth, Ending, Index, Place};
-use unforget_core::listing::Ask;
-use unforget_core::log::Durability;
+use unforget_core::index::{Depth, Ending, Place};
+use unforget_core::listing::ListQuery;
 use unforget_core::medium::{Access, FileKind, Handle, Medium, Os, Stat};
-use unforget_core::search::{self, Query, Request};
-use unforget_core::store::Store;
+use unforget_core::search::{self, Query, SearchQuery};
+use unforget_core::store::{Store, Way};
 use unforget_core::usage::Reach;
 
 use super::Scene;
@@ -73,22 +71,20 @@ impl Medium for Odd {
 }
 
 /// The catalog of a scene on such a disk.
-fn odd(scene: &Scene, hook: Hook) -> (Catalog, Arc<Mutex<Hook>>) {
+fn odd(scene: &Scene, hook: Hook) -> (Store, Arc<Mutex<Hook>>) {
     let hook = Arc::new(Mutex::new(hook));
-    let medium: Arc<dyn Medium> = Arc::new(Odd { os: Os::new(&scene.home), hook: hook.clone() });
-    let index = Arc::new(Index::new(medium.clone(), scene.source.clone()));
-    let store = Store::new(medium, scene.source.clone(), Durability::PowerLoss).indexed(index.clone());
-    (Catalog::new(store, Some(index)), hook)
+    let medium = Arc::new(Odd { os: Os::new(&scene.home), hook: hook.clone() });
+    (Store::builder(&scene.home).medium(medium).clock(scene.source.clone()).unopened(), hook)
 }
 
 fn nothing() -> Hook {
     Box::new(|_| Ok(()))
 }
 
-fn hits(catalog: &Catalog, text: &str) -> usize {
-    let request = Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
-    let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
-    catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value.hits.len()
+fn hits(catalog: &Store, text: &str) -> usize {
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
+    let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
+    catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value.hits.len()
 }
 
 /// Makes the directories old enough to be believed.
@@ -103,7 +99,7 @@ fn where_the_system_does_not_tell_of_locks_a_new_index_finds_writers_all_the_sam
     scene.fill();
     age(&scene, "agents/main/sessions");
     let entry = scene.same().remove(3);
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     session.save_turn("walrus", "[]").unwrap();
     let (catalog, _) = odd(&scene, nothing());
     catalog.index().unwrap().set_aside().unwrap();
@@ -136,18 +132,18 @@ fn an_index_that_takes_the_place_of_another_in_the_middle_of_a_look_is_not_told_
         Ok(())
     });
     let (catalog, _) = odd(&scene, hook);
-    let ids = |entries: &[unforget_core::store::Entry]| {
+    let ids = |entries: &[unforget_core::directory::Entry]| {
         entries.iter().map(|entry| entry.row.id.clone()).collect::<std::collections::BTreeSet<_>>()
     };
     let all = catalog.all(Place::Agents, &mut |_, _| {}).unwrap().value;
     assert_eq!(ids(&all), ids(&before));
-    let page = |catalog: &Catalog| catalog.page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries;
+    let page = |catalog: &Store| catalog.page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries;
     assert_eq!((ids(&page(&catalog)), ids(&page(&scene.catalog()))), (ids(&before), ids(&before)));
     // Also by whoever does not look a second time.
     let (catalog, _) = odd(&scene, nothing());
     std::io::Write::write_all(&mut file, line.as_bytes()).unwrap();
     let mut is_deleted = false;
-    let looked = catalog.index().unwrap().catch_up(catalog.store(), Depth::Everything, &mut |_, _| {
+    let looked = catalog.index().unwrap().catch_up(catalog.directory(), Depth::Everything, &mut |_, _| {
         if !std::mem::replace(&mut is_deleted, true) {
             std::fs::remove_file(scene.home.join("index.sqlite")).unwrap();
         }
@@ -175,7 +171,7 @@ fn nobody_waits_for_the_index_while_a_transcript_is_read() {
         Ok(())
     });
     let (catalog, _) = odd(&scene, hook);
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     for text in ["walrus", "octopus"] {
         session.save_turn(text, "[]").unwrap();
         let before = *looks.lock().unwrap();
@@ -184,7 +180,8 @@ fn nobody_waits_for_the_index_while_a_transcript_is_read() {
     }
     // A mark, and then a row that is found to be old when it is shown.
     session.save_turn("narwhal", "[]").unwrap();
-    let row = |catalog: &Catalog| catalog.page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.clone();
+    let row =
+        |catalog: &Store| catalog.page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.clone();
     assert_eq!((row(&catalog).turns, row(&catalog).state.name()), (4, "ok"));
     drop(session);
     sql(&path, "DELETE FROM dirty");
@@ -199,19 +196,19 @@ fn a_deleted_session_that_could_not_be_read_is_looked_at_again() {
     let scene = Scene::new();
     scene.fill();
     let entry = scene.catalog().resolve(Place::Agents, "main:cli:bob", &mut |_, _| {}).unwrap().value;
-    scene.catalog().store().delete(&entry).unwrap();
+    scene.catalog().directory().delete(&entry).unwrap();
     age(&scene, "trash/main");
     let failing: Hook = Box::new(|path| match path.starts_with("trash/main") {
         true if path.extension().is_some_and(|extension| extension == "jsonl") => Err(io::Error::from_raw_os_error(5)),
         _ => Ok(()),
     });
     let (catalog, hook) = odd(&scene, failing);
-    let deleted = |catalog: &Catalog| catalog.all(Place::Trash, &mut |_, _| {}).unwrap().value;
-    let page = |catalog: &Catalog| {
-        let ask = Ask { place: Place::Trash, ..Ask::default() };
+    let deleted = |catalog: &Store| catalog.all(Place::Trash, &mut |_, _| {}).unwrap().value;
+    let page = |catalog: &Store| {
+        let ask = ListQuery { place: Place::Trash, ..ListQuery::default() };
         catalog.page(&ask, &mut |_, _| {}).unwrap().0.value.entries
     };
-    let titles = |entries: Vec<unforget_core::store::Entry>| {
+    let titles = |entries: Vec<unforget_core::directory::Entry>| {
         entries.into_iter().map(|entry| (entry.row.state.name(), entry.row.title)).collect::<Vec<_>>()
     };
     assert_eq!(titles(deleted(&catalog)), [("deleted", None)]);
@@ -219,7 +216,7 @@ fn a_deleted_session_that_could_not_be_read_is_looked_at_again() {
     assert_eq!(unread.len(), 1, "{unread:?}");
     // Neither the directory nor the file changes when the disk works again.
     *hook.lock().unwrap() = nothing();
-    assert_eq!(page(&catalog), scene.without_index().store().deleted().unwrap());
+    assert_eq!(page(&catalog), scene.without_index().directory().deleted().unwrap());
     assert!(titles(page(&catalog))[0].1.is_some());
     assert_eq!(catalog.spent(Reach::All, &mut |_, _| {}, &mut |_, _| {}).unwrap().value, vec![]);
     scene.same();
@@ -267,7 +264,7 @@ fn the_doctor_finds_what_is_wrong_with_the_index_and_puts_it_aside() {
             age(&scene, &format!("agents/{agent}/sessions"));
         }
         scene.same();
-        let examine = |mode| doctor::examine(scene.catalog().store(), mode, |_| {}).unwrap().findings;
+        let examine = |mode| doctor::examine(scene.catalog().directory(), mode, |_| {}).unwrap().findings;
         assert_eq!(examine(Mode::Look), vec![], "{what}");
         settle(&scene);
         sql(&scene.home.join("index.sqlite"), harm);

@@ -1,17 +1,17 @@
 //! Files of the index that are deleted, or replaced by others, under those who have them open.
 
-use unforget_core::catalog::{Catalog, Way};
 use unforget_core::index::Ending;
-use unforget_core::search::{self, Query, Request};
+use unforget_core::search::{self, Query, SearchQuery};
+use unforget_core::store::{Store, Way};
 
 use super::Scene;
 
 const NAMES: [&str; 3] = ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"];
 
-fn hits(catalog: &Catalog, text: &str) -> Vec<(String, u64)> {
-    let request = Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
-    let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
-    let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
+fn hits(catalog: &Store, text: &str) -> Vec<(String, u64)> {
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
+    let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
+    let answer = catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
     answer.hits.iter().map(|hit| (hit.place.id.to_string(), hit.n)).collect()
 }
 
@@ -40,7 +40,7 @@ fn whichever_files_are_deleted_under_a_writer_its_words_are_found() {
         let entry = scene.same().remove(3);
         let (writer, other) = (scene.catalog(), scene.catalog());
         writer.index().unwrap().take_in_words(&mut |_, _| true).unwrap();
-        let mut session = writer.store().open(&entry).unwrap();
+        let mut session = writer.directory().open(&entry).unwrap();
         session.save_turn("walrus", "[]").unwrap();
         assert_eq!(hits(&other, "walrus").len(), 1, "{which:03b}");
         delete(&scene, which);
@@ -60,7 +60,7 @@ fn whichever_files_are_deleted_under_a_writer_its_words_are_found() {
         }
         other.index().unwrap().take_in_words(&mut |_, _| true).unwrap();
         scene.same();
-        assert_eq!(other.index().unwrap().examine(other.store()).unwrap(), Vec::<String>::new(), "{which:03b}");
+        assert_eq!(other.index().unwrap().examine(other.directory()).unwrap(), Vec::<String>::new(), "{which:03b}");
     }
 }
 
@@ -72,7 +72,7 @@ fn a_log_that_is_deleted_after_a_crash_is_missed() {
     let entry = scene.same().remove(3);
     // A process that is killed closes nothing: the mark is in the log alone.
     let killed = scene.catalog();
-    let mut session = killed.store().open(&entry).unwrap();
+    let mut session = killed.directory().open(&entry).unwrap();
     session.save_turn("walrus", "[]").unwrap();
     let mut copy = Vec::new();
     for name in NAMES {
@@ -105,7 +105,7 @@ fn an_older_index_that_is_put_in_place_does_not_get_the_log_of_the_newer() {
     age(&scene);
     scene.same();
     let catalog = scene.catalog();
-    let mut session = catalog.store().open(&entry).unwrap();
+    let mut session = catalog.directory().open(&entry).unwrap();
     session.save_turn("walrus", "[]").unwrap();
     assert!(scene.home.join(NAMES[1]).exists());
     std::fs::rename(&old, &path).unwrap();

@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use unforget_core::catalog::{Catalog, Way};
 use unforget_core::import::{self, Candidate, Outcome};
 use unforget_core::index::{Index, Place};
-use unforget_core::listing::{Ask, Filter, Wanted};
+use unforget_core::listing::{Filter, ListQuery, Wanted};
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
-use unforget_core::search::{self, Query, Request};
+use unforget_core::search::{self, Query, SearchQuery};
+use unforget_core::store::{Store, Way};
 
 use super::Scene;
 use super::damage::settle;
@@ -22,10 +22,10 @@ const LOOKS: usize = 500;
 const HOME: &str = "UNFORGET_TEST_HOME";
 const WHO: &str = "UNFORGET_TEST_WHO";
 
-fn hits(catalog: &Catalog, text: &str, way: Way) -> Vec<(String, u64)> {
-    let request = Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
-    let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
-    let answer = catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value;
+fn hits(catalog: &Store, text: &str, way: Way) -> Vec<(String, u64)> {
+    let request = SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 1000 };
+    let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
+    let answer = catalog.search_with(&request, way, &scan, &mut |_, _| {}).unwrap().value;
     let mut hits: Vec<_> = answer.hits.iter().map(|hit| (hit.place.id.to_string(), hit.n)).collect();
     hits.sort();
     hits
@@ -48,7 +48,7 @@ fn delete(scene: &Scene, choice: usize) {
 fn work(scene: &Scene, who: usize) {
     let catalog = scene.catalog();
     let key = format!("main:cli:writer{who}").parse().unwrap();
-    let mut session = catalog.store().create(&key, None).unwrap();
+    let mut session = catalog.directory().create(&key, None).unwrap();
     for step in 0..STEPS {
         session.save_turn(&format!("walrus number {step} of {who}"), "[]").unwrap();
         if (step + 2 * who).is_multiple_of(5) {
@@ -57,7 +57,8 @@ fn work(scene: &Scene, who: usize) {
         let own = session.id().to_string();
         match (step + who) % 4 {
             0 => {
-                let page = catalog.page(&Ask { limit: 50, ..Ask::default() }, &mut |_, _| {}).unwrap().0.value;
+                let page =
+                    catalog.page(&ListQuery { limit: 50, ..ListQuery::default() }, &mut |_, _| {}).unwrap().0.value;
                 let row = page.entries.iter().find(|entry| entry.row.id == own).unwrap();
                 assert_eq!(row.row.turns, step as u64 + 1, "what was written is seen by its writer");
             }
@@ -138,7 +139,7 @@ fn with_the_index_locked_every_answer_is_right_and_a_writer_tries_once() {
     settle(&scene);
     let other = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE dirs SET changed = 1").unwrap();
-    let mut session = scene.catalog().store().open(&before[3]).unwrap();
+    let mut session = scene.catalog().directory().open(&before[3]).unwrap();
     session.save_turn("a walrus", "[]").unwrap();
     let distrust = scene.home.join("index.distrust");
     assert!(distrust.exists(), "what could not be marked is distrusted");
@@ -149,7 +150,7 @@ fn with_the_index_locked_every_answer_is_right_and_a_writer_tries_once() {
     assert!(!distrust.exists(), "only the first append asks for the index");
     std::fs::write(&distrust, "").unwrap();
     assert_eq!(hits(&scene.catalog(), "walrus", Way::Index).len(), 6);
-    assert_eq!(scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.turns, 7);
+    assert_eq!(scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap().0.value.entries[0].row.turns, 7);
     let named = scene.catalog().resolve(Place::Agents, "main:cli:bob", &mut |_, _| {}).unwrap().value;
     assert_eq!(named.row.key.as_deref(), Some("main:cli:bob"));
     drop(other);
@@ -162,7 +163,7 @@ fn a_writer_that_could_not_leave_its_mark_is_found_while_it_goes_on() {
     let before = scene.same();
     let other = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let mut session = scene.catalog().store().open(&before[3]).unwrap();
+    let mut session = scene.catalog().directory().open(&before[3]).unwrap();
     session.save_turn("a walrus", "[]").unwrap();
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(hits(&scene.catalog(), "walrus", Way::Index).len(), 1);
@@ -171,7 +172,7 @@ fn a_writer_that_could_not_leave_its_mark_is_found_while_it_goes_on() {
     // It was distrusted once; its writer still writes, and will never ask again.
     session.save_turn("an octopus", "[]").unwrap();
     assert_eq!(hits(&scene.catalog(), "octopus", Way::Index).len(), 1);
-    let ask = Ask { limit: 1, ..Ask::default() };
+    let ask = ListQuery { limit: 1, ..ListQuery::default() };
     let page = scene.catalog().page(&ask, &mut |_, _| {}).unwrap().0.value;
     assert_eq!(page.entries[0].row.id, before[3].row.id);
 }
@@ -183,7 +184,7 @@ fn a_session_that_an_import_carried_on_is_found() {
     let entry = scene.same().remove(3);
     let path = scene.transcript(&entry);
     let short = std::fs::read(&path).unwrap();
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     session.save_turn("a walrus", "[]").unwrap();
     drop(session);
     let folder = tempfile::tempdir().unwrap();
@@ -193,8 +194,8 @@ fn a_session_that_an_import_carried_on_is_found() {
     let catalog = scene.catalog();
     catalog.index().unwrap().take_in_words(&mut |_, _| true).unwrap();
     let candidate = Candidate { path: "copy.jsonl".into(), ..Candidate::default() };
-    let listing = catalog.store().list().unwrap();
-    let outcome = import::import(catalog.store(), &listing, &Os::new(folder.path()), &candidate).unwrap();
+    let listing = catalog.directory().list().unwrap();
+    let outcome = import::import(catalog.directory(), &listing, &Os::new(folder.path()), &candidate).unwrap();
     assert!(matches!(outcome, Outcome::Updated { .. }), "{outcome:?}");
     assert_eq!(hits(&scene.catalog(), "walrus", Way::Index).len(), 1);
 }
@@ -206,7 +207,7 @@ fn a_session_deleted_imported_and_deleted_again_is_in_the_trash_once() {
     let entry = scene.same().remove(0);
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(scene.transcript(&entry), folder.path().join("copy.jsonl")).unwrap();
-    let store = scene.catalog().store().clone();
+    let store = scene.catalog().directory().clone();
     store.delete(&entry).unwrap();
     scene.same();
     let candidate = Candidate { path: "copy.jsonl".into(), ..Candidate::default() };
@@ -221,7 +222,7 @@ fn every_lock_is_seen_however_many_come_and_go() {
     let scene = Scene::new();
     scene.fill();
     let entry = scene.same().remove(0);
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     session.append(&[Draft::title("held")]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let is_done = std::sync::atomic::AtomicBool::new(false);
@@ -241,7 +242,7 @@ fn every_lock_is_seen_however_many_come_and_go() {
             }
         });
         let catalog = scene.catalog();
-        let ask = Ask { filter: live, ..Ask::default() };
+        let ask = ListQuery { filter: live, ..ListQuery::default() };
         let seen =
             (0..LOOKS).filter(|_| catalog.page(&ask, &mut |_, _| {}).unwrap().0.value.entries.len() == 1).count();
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -255,12 +256,12 @@ fn two_indexes_of_one_process_share_the_file() {
     let scene = Scene::new();
     scene.fill();
     let (one, two) = (scene.catalog(), scene.catalog());
-    let path = |catalog: &Catalog| catalog.index().map(|index: &std::sync::Arc<Index>| index.path()).unwrap();
+    let path = |catalog: &Store| catalog.index().map(|index: &std::sync::Arc<Index>| index.path()).unwrap();
     assert_eq!(path(&one), path(&two));
     for round in 0..4_usize {
         let entry = scene.same().remove(3);
         let catalog = if round % 2 == 0 { &one } else { &two };
-        let mut session = catalog.store().open(&entry).unwrap();
+        let mut session = catalog.directory().open(&entry).unwrap();
         session.save_turn("walrus", "[]").unwrap();
         session.close().unwrap();
         for catalog in [&one, &two] {

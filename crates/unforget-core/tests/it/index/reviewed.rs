@@ -2,24 +2,24 @@
 
 use std::io::Write as _;
 
-use unforget_core::catalog::{Catalog, Way};
 use unforget_core::index::Place;
-use unforget_core::listing::Ask;
+use unforget_core::listing::ListQuery;
 use unforget_core::retention::{self, Purge, Rules};
-use unforget_core::search::{self, Filter, Query, Request};
+use unforget_core::search::{self, Filter, Query, SearchQuery};
+use unforget_core::store::{Store, Way};
 use unforget_core::usage::Reach;
 
 use super::Scene;
 
-fn hits(catalog: &Catalog, words: &str) -> Vec<(String, u64, bool)> {
-    let request = Request { query: Query::parse(words).unwrap(), filter: Filter::default(), limit: 100 };
-    let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
-    let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
+fn hits(catalog: &Store, words: &str) -> Vec<(String, u64, bool)> {
+    let request = SearchQuery { query: Query::parse(words).unwrap(), filter: Filter::default(), limit: 100 };
+    let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
+    let answer = catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
     answer.hits.into_iter().map(|hit| (hit.place.id.to_string(), hit.n, hit.place.is_trashed)).collect()
 }
 
 /// Calls and tokens of all sessions.
-fn spent(catalog: &Catalog) -> (u64, u64) {
+fn spent(catalog: &Store) -> (u64, u64) {
     let mut sum = (0, 0);
     let visit = &mut |_, ledger: unforget_core::usage::Ledger| {
         sum.0 += ledger.total().calls;
@@ -29,8 +29,8 @@ fn spent(catalog: &Catalog) -> (u64, u64) {
     sum
 }
 
-fn states(catalog: &Catalog, place: Place) -> Vec<(String, String, u64, u64)> {
-    let page = catalog.page(&Ask { place, ..Ask::default() }, &mut |_, _| {}).unwrap().0.value;
+fn states(catalog: &Store, place: Place) -> Vec<(String, String, u64, u64)> {
+    let page = catalog.page(&ListQuery { place, ..ListQuery::default() }, &mut |_, _| {}).unwrap().0.value;
     let state = |row: unforget_core::summary::Row| (row.id.clone(), row.state.name().to_owned(), row.bytes, row.damage);
     page.entries.into_iter().map(|entry| state(entry.row)).collect()
 }
@@ -46,7 +46,7 @@ fn all_words(scene: &Scene) {
             }
         }
     }
-    scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap();
+    scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap();
     assert!(scene.catalog().index().unwrap().take_in_words(&mut |_, _| true).unwrap());
 }
 
@@ -56,7 +56,7 @@ fn a_writer_that_could_not_leave_its_mark_is_still_seen_after_the_first_look() {
     scene.fill();
     all_words(&scene);
     let entry = scene.without_index().all(Place::Agents, &mut |_, _| {}).unwrap().value.pop().unwrap();
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     {
         let blocker = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
         blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -79,11 +79,11 @@ fn a_session_that_was_deleted_and_purged_between_two_looks_is_not_missed() {
     all_words(&scene);
     let catalog = scene.catalog();
     let entry = catalog.resolve(Place::Agents, "main:cli:bob", &mut |_, _| {}).unwrap().value;
-    catalog.store().delete(&entry).unwrap();
-    let mut survey = retention::survey(catalog.store(), |_| {}).unwrap();
+    catalog.directory().delete(&entry).unwrap();
+    let mut survey = retention::survey(catalog.directory(), |_| {}).unwrap();
     let rules = Rules::default();
-    let plan = retention::decide(catalog.store(), &mut survey, &rules, &Purge::Asked(None), scene.source.now_ms());
-    let outcome = retention::apply(catalog.store(), &plan, &rules, |_| {}).unwrap();
+    let plan = retention::decide(catalog.directory(), &mut survey, &rules, &Purge::Asked(None), scene.source.now_ms());
+    let outcome = retention::apply(catalog.directory(), &plan, &rules, |_| {}).unwrap();
     assert_eq!(outcome.deeds.len(), 1);
     assert_eq!(states(&scene.catalog(), Place::Agents), states(&scene.without_index(), Place::Agents));
 }
@@ -97,10 +97,10 @@ fn a_last_line_without_its_line_feed_is_counted() {
     let line = r#"{"type":"turn","state":"done","model":"m","usage":{"input_tokens":3,"output_tokens":4}}"#;
     let mut file = std::fs::OpenOptions::new().append(true).open(scene.transcript(&entry)).unwrap();
     file.write_all(line.as_bytes()).unwrap();
-    scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap();
+    scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap();
     assert_eq!(spent(&scene.catalog()), spent(&scene.without_index()));
     file.write_all(b"\n").unwrap();
-    scene.catalog().page(&Ask::default(), &mut |_, _| {}).unwrap();
+    scene.catalog().page(&ListQuery::default(), &mut |_, _| {}).unwrap();
     assert_eq!(spent(&scene.catalog()), spent(&scene.without_index()));
 }
 
@@ -129,16 +129,16 @@ fn a_session_that_was_deleted_imported_and_deleted_again_is_in_the_trash_once() 
     let entry = catalog.resolve(Place::Agents, "main:cli:bob", &mut |_, _| {}).unwrap().value;
     let path = scene.transcript(&entry);
     let bytes = std::fs::read(&path).unwrap();
-    catalog.store().delete(&entry).unwrap();
+    catalog.directory().delete(&entry).unwrap();
     all_words(&scene);
     std::fs::write(&path, &bytes).unwrap();
     all_words(&scene);
     let catalog = scene.catalog();
-    let mut session = catalog.store().open(&entry).unwrap();
+    let mut session = catalog.directory().open(&entry).unwrap();
     session.save_turn("coconut", "[]").unwrap();
     session.close().unwrap();
     all_words(&scene);
-    catalog.store().delete(&entry).unwrap();
+    catalog.directory().delete(&entry).unwrap();
     for place in [Place::Agents, Place::Trash] {
         assert_eq!(states(&scene.catalog(), place), states(&scene.without_index(), place), "{place:?}");
     }
@@ -172,24 +172,28 @@ fn an_import_that_carries_a_session_on_tells_the_index() {
     let elsewhere = tempfile::tempdir().unwrap();
     // The same session, carried on in another home, without the index of this one.
     let other = elsewhere.path().join("other");
-    let name = scene.without_index().store().path(&entry).unwrap();
+    let name = scene.without_index().directory().path(&entry).unwrap();
     std::fs::create_dir_all(other.join(name.parent().unwrap())).unwrap();
     std::fs::copy(scene.transcript(&entry), other.join(&name)).unwrap();
-    let there = unforget_core::store::Store::new(
+    let there = unforget_core::directory::Directory::new(
         std::sync::Arc::new(unforget_core::medium::Os::new(&other)),
         scene.source.clone(),
         unforget_core::log::Durability::PowerLoss,
     );
     there
-        .load(&"main:cli:bob".parse().unwrap(), unforget_core::store::OnMissing::Fail)
+        .load(&"main:cli:bob".parse().unwrap(), unforget_core::directory::OnMissing::Fail)
         .unwrap()
         .save_turn("elderberry", "[]")
         .unwrap();
     let candidate = unforget_core::import::Candidate { path: name, ..Default::default() };
-    let listing = catalog.store().list().unwrap();
-    let outcome =
-        unforget_core::import::import(catalog.store(), &listing, &unforget_core::medium::Os::new(&other), &candidate)
-            .unwrap();
+    let listing = catalog.directory().list().unwrap();
+    let outcome = unforget_core::import::import(
+        catalog.directory(),
+        &listing,
+        &unforget_core::medium::Os::new(&other),
+        &candidate,
+    )
+    .unwrap();
     assert!(matches!(outcome, unforget_core::import::Outcome::Updated { .. }), "{outcome:?}");
     assert_eq!(hits(&scene.catalog(), "elderberry"), hits(&scene.without_index(), "elderberry"));
 }
@@ -201,7 +205,7 @@ fn a_mark_that_cannot_be_left_beside_a_busy_thread_is_made_up_for() {
     all_words(&scene);
     let catalog = scene.catalog();
     let entry = catalog.resolve(Place::Agents, "main:cli:bob", &mut |_, _| {}).unwrap().value;
-    let mut session = catalog.store().open(&entry).unwrap();
+    let mut session = catalog.directory().open(&entry).unwrap();
     // A thread of the same process that is in a transaction: it waits for another process there.
     let blocker = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -257,7 +261,7 @@ fn a_key_is_found_however_it_is_spelled() {
     scene.fill();
     scene.talk("main:cli:zoe", "bob is a name").close().unwrap();
     for name in ["bob", "main:cli:b%6Fb", "main:cli:bob"] {
-        let resolve = |catalog: &Catalog| {
+        let resolve = |catalog: &Store| {
             catalog.resolve(Place::Agents, name, &mut |_, _| {}).map(|it| it.value.row.key).map_err(|it| it.to_string())
         };
         assert_eq!(resolve(&scene.catalog()), resolve(&scene.without_index()), "{name}");

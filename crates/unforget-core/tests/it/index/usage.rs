@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use unforget_core::catalog::Catalog;
 use unforget_core::fork::{Wish, fork};
 use unforget_core::index::Place;
 use unforget_core::record::Draft;
+use unforget_core::store::Store;
 use unforget_core::usage::{Line, Reach};
 
 use super::Scene;
@@ -15,7 +15,7 @@ use super::Scene;
 /// The lines of every session that took something: id, in the trash, hour, model.
 type Spent = BTreeMap<(String, bool, i64, String), Line>;
 
-fn spent(catalog: &Catalog) -> Spent {
+fn spent(catalog: &Store) -> Spent {
     let mut lines = Spent::new();
     let visit = &mut |facts: unforget_core::usage::Facts, ledger: unforget_core::usage::Ledger| {
         for (hour, model, line) in ledger.lines() {
@@ -30,7 +30,7 @@ fn spent(catalog: &Catalog) -> Spent {
 }
 
 /// What all sessions took, by hour or by day of UTC, agent and model.
-fn sums(catalog: &Catalog, hours: &Range<i64>, hours_a_step: i64) -> BTreeMap<(i64, String, String), Line> {
+fn sums(catalog: &Store, hours: &Range<i64>, hours_a_step: i64) -> BTreeMap<(i64, String, String), Line> {
     let mut sums: BTreeMap<(i64, String, String), Line> = BTreeMap::new();
     let answer = catalog.sums(hours.clone(), &|_| hours_a_step > 1, &mut |_, _| {}, &mut |sum| {
         assert!(hours.contains(&sum.hour), "{} is not in {hours:?}", sum.hour);
@@ -77,7 +77,7 @@ fn call(input: u64, model: &str) -> Draft {
     Draft::turn("done").text("model", model).raw("usage", &usage)
 }
 
-fn entry(scene: &Scene, at: usize) -> unforget_core::store::Entry {
+fn entry(scene: &Scene, at: usize) -> unforget_core::directory::Entry {
     scene.catalog().all(Place::Agents, &mut |_, _| {}).unwrap().value.remove(at)
 }
 
@@ -88,11 +88,11 @@ fn what_a_fork_copied_is_not_counted_twice() {
     session.append(&[call(3, "m"), Draft::user("again"), call(4, "m")]).unwrap();
     session.close().unwrap();
     assert_eq!(same(&scene), 2);
-    let forked = fork(scene.catalog().store(), &entry(&scene, 0), Wish::default()).unwrap();
+    let forked = fork(scene.catalog().directory(), &entry(&scene, 0), Wish::default()).unwrap();
     assert_eq!(same(&scene), 2);
     let copy = entry(&scene, 0);
     assert_eq!(copy.row.id, forked.id.as_str());
-    let mut session = scene.catalog().store().open(&copy).unwrap();
+    let mut session = scene.catalog().directory().open(&copy).unwrap();
     session.append(&[call(5, "n")]).unwrap();
     assert_eq!(same(&scene), 3, "while it is being written");
     session.close().unwrap();
@@ -113,7 +113,7 @@ fn a_last_line_that_lacks_only_its_end_is_counted_once() {
     scene.same();
     assert_eq!(same(&scene), 2);
     // The next writer completes the line.
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     session.append(&[call(5, "m")]).unwrap();
     session.close().unwrap();
     assert_eq!(same(&scene), 3);
@@ -136,11 +136,11 @@ fn what_was_deleted_counts_and_what_was_rewritten_counts_anew() {
     scene.same();
     same(&scene);
     assert_eq!(spent(&scene.catalog()).values().map(|line| line.tokens.input).sum::<u64>(), 7);
-    scene.catalog().store().delete(&entry).unwrap();
+    scene.catalog().directory().delete(&entry).unwrap();
     assert_eq!(same(&scene), 1);
     assert!(spent(&scene.catalog()).keys().all(|(_, trashed, _, _)| *trashed));
-    let deleted = scene.catalog().store().deleted().unwrap().remove(0);
-    scene.catalog().store().undelete(&deleted).unwrap();
+    let deleted = scene.catalog().directory().deleted().unwrap().remove(0);
+    scene.catalog().directory().undelete(&deleted).unwrap();
     assert_eq!(same(&scene), 1);
 }
 
@@ -173,7 +173,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn take(scene: &Scene, step: &Step) {
     let catalog = scene.catalog();
-    let store = catalog.store();
+    let store = catalog.directory();
     let listed = store.list().unwrap().entries;
     let pick = |at: usize| (!listed.is_empty()).then(|| listed[at % listed.len()].clone());
     let append = |at: usize, drafts: &[Draft]| {

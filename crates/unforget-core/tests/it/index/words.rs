@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use unforget_core::catalog::{Catalog, Way};
+use unforget_core::directory::Entry;
 use unforget_core::fork::{Wish, fork};
 use unforget_core::index::Place;
 use unforget_core::json::quote;
 use unforget_core::record::Draft;
-use unforget_core::search::{self, Query, Request};
-use unforget_core::store::Entry;
+use unforget_core::search::{self, Query, SearchQuery};
+use unforget_core::store::{Store, Way};
 
 use super::damage::{HARMS, settle, sql};
 use super::{Scene, names};
@@ -59,14 +59,14 @@ const SAID: [&str; 12] = [
     "done 🎉",
 ];
 
-fn request(text: &str) -> Request {
-    Request { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 100 }
+fn request(text: &str) -> SearchQuery {
+    SearchQuery { query: Query::parse(text).unwrap(), filter: search::Filter::default(), limit: 100 }
 }
 
-fn ask(catalog: &Catalog, text: &str, way: Way) -> search::Answer {
+fn ask(catalog: &Store, text: &str, way: Way) -> search::Answer {
     let request = request(text);
-    let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
-    catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value
+    let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
+    catalog.search_with(&request, way, &scan, &mut |_, _| {}).unwrap().value
 }
 
 /// That both ways find the same, in the same order, and how much.
@@ -142,23 +142,23 @@ fn hits_follow_a_session_wherever_it_goes() {
     let path = scene.transcript(&entry);
     assert_eq!((same(&scene, "dates"), same(&scene, "walrus")), (1, 0));
     // It grows.
-    let mut session = scene.catalog().store().open(&entry).unwrap();
+    let mut session = scene.catalog().directory().open(&entry).unwrap();
     session.save_turn("a walrus", "[]").unwrap();
     assert_eq!(same(&scene, "walrus"), 1);
     session.close().unwrap();
     assert!(take_in(&scene, usize::MAX));
     assert_eq!((same(&scene, "walrus"), searched(&scene)), (1, 4));
     // It is forked.
-    fork(scene.catalog().store(), &entry, Wish::default()).unwrap();
+    fork(scene.catalog().directory(), &entry, Wish::default()).unwrap();
     assert_eq!(same(&scene, "walrus"), 2);
     assert!(take_in(&scene, usize::MAX));
     assert_eq!(same(&scene, "walrus"), 2);
     // It is deleted, and comes back.
-    scene.catalog().store().delete(&entry).unwrap();
+    scene.catalog().directory().delete(&entry).unwrap();
     assert_eq!(same(&scene, "dates"), 2);
     assert!(ask(&scene.catalog(), "dates", Way::Index).hits.iter().any(|hit| hit.place.is_trashed));
-    let deleted = scene.catalog().store().deleted().unwrap().remove(0);
-    scene.catalog().store().undelete(&deleted).unwrap();
+    let deleted = scene.catalog().directory().deleted().unwrap().remove(0);
+    scene.catalog().directory().undelete(&deleted).unwrap();
     assert_eq!(same(&scene, "dates"), 2);
     assert_eq!(searched(&scene), 5, "and nothing was heard anew");
     // It is cut.
@@ -201,7 +201,7 @@ fn a_session_that_is_gone_leaves_no_words_behind() {
     let catalog = scene.catalog();
     let missing = catalog.all(Place::Agents, &mut |_, _| {}).unwrap().value.pop().unwrap();
     assert_eq!((missing.row.state.name(), same(&scene, "apples")), ("missing", 0));
-    catalog.store().delete(&missing).unwrap();
+    catalog.directory().delete(&missing).unwrap();
     scene.talk("main:cli:ann", "something else").close().unwrap();
     assert!(take_in(&scene, usize::MAX));
     assert_eq!(same(&scene, "apples"), 0);
@@ -300,10 +300,10 @@ fn phrases_are_the_same_among_more_matches_than_are_ranked() {
     for text in ["\"ice cream\"", "\"cream ice\"", "冰淇淋", "ice -\"ice cream\"", "\"ice cr\"*", "冰淇 -冰淇淋"]
     {
         for limit in [1, 20, 999, 1000, 1001, 5000] {
-            let request = Request { limit, ..request(text) };
-            let ask = |catalog: &Catalog, way| {
-                let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
-                catalog.search(&request, way, &scan, &mut |_, _| {}).unwrap().value
+            let request = SearchQuery { limit, ..request(text) };
+            let ask = |catalog: &Store, way| {
+                let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
+                catalog.search_with(&request, way, &scan, &mut |_, _| {}).unwrap().value
             };
             let found = ask(&scene.catalog(), Way::Index);
             assert_eq!(found, ask(&scene.without_index(), Way::Scan), "{text} {limit}");
@@ -315,11 +315,11 @@ fn phrases_are_the_same_among_more_matches_than_are_ranked() {
     let (catalog, wanted) = (scene.catalog(), request("\"ice cream\""));
     let scan = |places: &[search::Place]| {
         read.set(read.get() + places.len());
-        search::scan(catalog.store(), places, &wanted)
+        search::scan(catalog.directory(), places, &wanted)
     };
-    catalog.search(&request("number7"), Way::Index, &scan, &mut |_, _| {}).unwrap();
+    catalog.search_with(&request("number7"), Way::Index, &scan, &mut |_, _| {}).unwrap();
     assert_eq!(read.get(), 0, "words alone are not read for");
-    catalog.search(&wanted, Way::Index, &scan, &mut |_, _| {}).unwrap();
+    catalog.search_with(&wanted, Way::Index, &scan, &mut |_, _| {}).unwrap();
     assert!((1..SESSIONS as usize).contains(&read.get()), "{}", read.get());
 }
 

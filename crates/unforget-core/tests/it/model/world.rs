@@ -5,18 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use unforget_core::catalog::{Catalog, Notes};
+use unforget_core::directory::Entry;
 use unforget_core::error::Error;
 use unforget_core::fork::{Wish, fork};
-use unforget_core::index::Index;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::log::Durability;
-use unforget_core::medium::{Medium, Os};
 use unforget_core::record::Draft;
 use unforget_core::session;
 use unforget_core::stamp::{SessionId, Source};
-use unforget_core::store::{Entry, Store};
+use unforget_core::store::{Notes, Store};
 use unforget_core::summary::{self, State};
 
 use super::operation::{Ending, Operation, Say};
@@ -63,7 +61,7 @@ struct Copy {
 pub(super) struct World {
     folder: tempfile::TempDir,
     source: Arc<Held>,
-    processes: [Catalog; 2],
+    processes: [Store; 2],
     /// Sessions that are being written, by id, and by which process.
     open: HashMap<String, (usize, session::Session)>,
     model: Model,
@@ -159,7 +157,7 @@ impl World {
 
     fn create(&mut self, who: usize, key: &str, label: Option<usize>, ending: Ending) {
         let label = label.map(|name| NAMES[name]);
-        let session = self.processes[who].store().create(&key.parse().unwrap(), label).unwrap();
+        let session = self.processes[who].directory().create(&key.parse().unwrap(), label).unwrap();
         let id = self.next_id();
         assert_eq!(session.id().as_str(), id);
         self.model.sessions.push(Session::new(id, key, label, self.now()));
@@ -169,14 +167,14 @@ impl World {
     fn write(&mut self, who: usize, at: usize, says: &[Say], ending: Ending) {
         let id = self.model.sessions[at].id.clone();
         if self.open.get(&id).is_some_and(|(by, _)| *by != who) {
-            let refused = self.processes[who].store().open(&entry(&self.model.sessions[at])).unwrap_err();
+            let refused = self.processes[who].directory().open(&entry(&self.model.sessions[at])).unwrap_err();
             assert!(matches!(refused, Error::Busy { .. }), "{refused}");
             return;
         }
         let mut session = match self.open.remove(&id) {
             Some((_, session)) => session,
             None => {
-                let session = self.processes[who].store().open(&entry(&self.model.sessions[at])).unwrap();
+                let session = self.processes[who].directory().open(&entry(&self.model.sessions[at])).unwrap();
                 assert_eq!(session.sealed().is_some(), self.model.sessions[at].is_torn);
                 self.model.sessions[at].is_torn = false;
                 session
@@ -293,7 +291,7 @@ impl World {
         let steps = original.steps();
         let at = at.map(|at| steps[at % steps.len()]);
         let wish = Wish { at: at.map(|n| n as u64), ..Wish::default() };
-        let forked = fork(self.processes[who].store(), &entry(&original), wish).unwrap();
+        let forked = fork(self.processes[who].directory(), &entry(&original), wish).unwrap();
         let id = self.next_id();
         assert_eq!(forked.id.as_str(), id);
         self.model.sessions.push(original.fork(id, at.or(original.head()), self.now()));
@@ -302,7 +300,7 @@ impl World {
     fn delete(&mut self, who: usize, session: usize) {
         let Some(at) = self.pick(session, false) else { return };
         let there = self.model.position(&self.model.sessions[at].id, true);
-        let deleted = self.processes[who].store().delete(&entry(&self.model.sessions[at]));
+        let deleted = self.processes[who].directory().delete(&entry(&self.model.sessions[at]));
         if self.open.contains_key(&self.model.sessions[at].id) {
             assert!(matches!(deleted, Err(Error::Busy { .. })), "{deleted:?}");
             return;
@@ -316,7 +314,7 @@ impl World {
         if self.open.contains_key(&self.model.sessions[at].id) {
             return;
         }
-        let undeleted = self.processes[who].store().undelete(&entry(&self.model.sessions[at]));
+        let undeleted = self.processes[who].directory().undelete(&entry(&self.model.sessions[at]));
         self.moved(at, there, undeleted);
     }
 
@@ -336,17 +334,13 @@ impl World {
     }
 
     fn path_of(&self, session: &Session) -> PathBuf {
-        let store = self.processes[0].store();
+        let store = self.processes[0].directory();
         self.home().join(store.path(&entry(session)).unwrap())
     }
 }
 
-fn catalog(home: &std::path::Path, source: &Arc<Held>) -> Catalog {
-    let medium: Arc<dyn Medium> = Arc::new(Os::new(home));
-    let source: Arc<dyn Source> = source.clone();
-    let index = Arc::new(Index::new(medium.clone(), source.clone()));
-    let store = Store::new(medium, source, Durability::ProcessDeath).indexed(index.clone());
-    Catalog::new(store, Some(index))
+fn catalog(home: &std::path::Path, source: &Arc<Held>) -> Store {
+    Store::builder(home).clock(source.clone()).durability(Durability::ProcessDeath).open().unwrap()
 }
 
 /// A session as a command knows it that was told about it by someone else.

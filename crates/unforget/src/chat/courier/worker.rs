@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+use unforget_core::directory::Directory;
 use unforget_core::frontier::Frontier;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::Store;
 use unforget_remote::lease::{self, Acquired, Lease};
 use unforget_remote::sync::{self, Link, Local as _, Native, Pointer};
 use unforget_remote::{Error, Remote as _, Stream};
@@ -42,7 +42,7 @@ pub(super) enum Order {
 /// What runs in the thread.
 pub(super) struct Worker {
     place: Arc<Place>,
-    store: Store,
+    store: Directory,
     news: mpsc::UnboundedSender<String>,
     claims: watch::Sender<bool>,
     open: Arc<Mutex<Option<Open>>>,
@@ -66,7 +66,7 @@ type Errand = (Arc<Parcel>, Option<u64>);
 impl Worker {
     pub(super) fn new(
         place: Arc<Place>,
-        store: Store,
+        store: Directory,
         news: mpsc::UnboundedSender<String>,
         claims: watch::Sender<bool>,
         open: Arc<Mutex<Option<Open>>>,

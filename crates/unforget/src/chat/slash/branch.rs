@@ -1,4 +1,5 @@
-//! Commands that move through a conversation: `/tree`, `/branch`, `/switch-branch`, `/rewind`, `/undo`, `/redo`, `/fork`.
+//! Commands that move through a conversation: `/tree`, `/branch`, `/switch-branch`, `/rewind`, `/undo`, `/redo`,
+//! `/fork`.
 //!
 //! Each is an edit (`unforget_core::edit`): a record or two that change nothing that was said. Each tells where the
 //! conversation is now and how to come back.
@@ -123,8 +124,8 @@ pub(super) fn rewind(chat: &mut Chat<'_>, editor: &mut Editor, argument: &str) -
     go_with(chat, editor, Edit::Rewind { to: words.rest.parse()? }, &words)
 }
 
-/// Moves the head, and before it the files if they are to come along. A crash in between leaves the conversation where it
-/// is, and the same command finishes both.
+/// Moves the head, and before it the files if they are to come along. A crash in between leaves the conversation
+/// where it is, and the same command finishes both.
 fn go_with(chat: &mut Chat<'_>, editor: &mut Editor, edit: Edit, words: &Words<'_>) -> Result<()> {
     let Some(planned) = plan(chat, &edit)? else { return Ok(()) };
     match with_files(chat, editor, planned.after.head, words)? {

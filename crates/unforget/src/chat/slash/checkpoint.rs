@@ -1,7 +1,8 @@
 //! `/checkpoint`, `/checkpoints` and `/restore`: names for where a conversation is, and the way back to them.
 //!
-//! A checkpoint is a `label` record: it costs a line and holds for ever. Restoring moves the head there, and what is sent
-//! next is, byte for byte, what would have been sent then. With `--files` the files that the tools changed come along.
+//! A checkpoint is a `label` record: it costs a line and holds for ever. Restoring moves the head there, and what is
+//! sent next is, byte for byte, what would have been sent then. With `--files` the files that the tools changed come
+//! along.
 
 use unforget_core::edit::{Edit, StepName, named};
 use unforget_core::tree::Kind;

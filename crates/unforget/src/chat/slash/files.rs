@@ -1,7 +1,8 @@
 //! Files in the chat: which ones the tools changed, and having them back.
 //!
-//! `/restore NAME --files`, `/rewind N --files`, `/undo --files` and `/redo` move the conversation by themselves and call [`restore_files`] for the
-//! rest. They call it first: a crash in between leaves the conversation where it is, and the same command finishes both.
+//! `/restore NAME --files`, `/rewind N --files`, `/undo --files` and `/redo` move the conversation by themselves and
+//! call [`restore_files`] for the rest. They call it first: a crash in between leaves the conversation where it is,
+//! and the same command finishes both.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;

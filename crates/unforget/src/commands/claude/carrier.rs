@@ -15,12 +15,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use unforget_claude::keep::agent;
+use unforget_core::directory::Directory;
 use unforget_core::frontier::Frontier;
 use unforget_core::key::Key;
 use unforget_core::reader::LogReader;
 use unforget_core::scan::Scanner;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::Store;
 use unforget_core::summary::claude_key;
 use unforget_remote::lease::{self, Acquired, Lease};
 use unforget_remote::sync::{self, Link, Native, Outbox, Pointer};
@@ -44,7 +44,7 @@ const ABOUT_LINES: u64 = 1000;
 
 /// Sends sessions, one after the other; tells which could not be sent, and why.
 pub(super) async fn send_all(
-    store: &Store,
+    store: &Directory,
     place: &Place,
     ids: &[SessionId],
 ) -> crate::failure::Result<Vec<(SessionId, Error)>> {
@@ -68,7 +68,7 @@ pub(super) async fn send_all(
 }
 
 /// Sends what is new of a session, and leads its folder's key to it.
-pub(super) async fn send(store: &Store, place: &Place, id: &SessionId) -> Result<Sent, Error> {
+pub(super) async fn send(store: &Directory, place: &Place, id: &SessionId) -> Result<Sent, Error> {
     let (dir, now_ms) = (agent(), store.source().now_ms());
     let (local, stream) = (Native::new(store, &dir, id), place.stream(&dir, id)?);
     let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
@@ -107,7 +107,7 @@ pub(super) struct Sent {
 }
 
 /// Leads the key of a session's folder to it: it is the one that was used last there.
-async fn lead(store: &Store, place: &Place, id: &SessionId, now_ms: i64) -> Result<(), Error> {
+async fn lead(store: &Directory, place: &Place, id: &SessionId, now_ms: i64) -> Result<(), Error> {
     let Some(key) = key_of(store, id)? else { return Ok(()) };
     let now = sync::find_by_key(&place.remote, &place.tenant, &key).await?;
     // Its time says when the session was used, about: whoever goes on elsewhere takes the one that was used last.
@@ -119,7 +119,7 @@ async fn lead(store: &Store, place: &Place, id: &SessionId, now_ms: i64) -> Resu
 }
 
 /// The key of the folder that a session works in.
-fn key_of(store: &Store, id: &SessionId) -> Result<Option<Key>, Error> {
+fn key_of(store: &Directory, id: &SessionId) -> Result<Option<Key>, Error> {
     let reader = LogReader::open(store.medium().as_ref(), &agent().transcript(id))?;
     let (mut scanner, mut folder) = (Scanner::default(), None);
     let mut forward = reader.forward(0);
@@ -136,7 +136,7 @@ fn key_of(store: &Store, id: &SessionId) -> Result<Option<Key>, Error> {
 }
 
 /// Whether someone else is writing a session.
-pub(super) async fn claim(store: &Store, place: &Place, id: &SessionId) -> Result<Acquired, Error> {
+pub(super) async fn claim(store: &Directory, place: &Place, id: &SessionId) -> Result<Acquired, Error> {
     let stream = place.stream(&agent(), id)?;
     let now_ms = store.source().now_ms();
     let acquired = lease::acquire(&place.remote, &stream, &machine::holder(), now_ms, LEASE).await?;
@@ -184,7 +184,7 @@ pub(super) struct Carrier {
 pub(super) struct Orders {
     sender: tokio::sync::mpsc::UnboundedSender<Order>,
     outbox: Outbox,
-    store: Store,
+    store: Directory,
 }
 
 impl Orders {
@@ -215,7 +215,7 @@ enum Order {
 impl Carrier {
     /// Begins; `told` hears of what a person should know.
     pub(super) fn begin(
-        store: &Store,
+        store: &Directory,
         place: Place,
         lease: Option<Lease>,
         told: impl Fn(String) + Send + 'static,
@@ -259,7 +259,7 @@ impl Carrier {
 }
 
 struct Work {
-    store: Store,
+    store: Directory,
     place: Place,
     lease: Option<Lease>,
     told: Box<dyn Fn(String) + Send>,

@@ -7,12 +7,12 @@ use unforget_claude::doctor::{Activity, Finding, Problem, Refusal, Stamp, examin
 use unforget_claude::id::SessionId;
 use unforget_claude::keep::{Keeper, agent, kept_id};
 use unforget_claude::live;
+use unforget_core::directory::{FILES, FileNote, KeptFile};
 use unforget_core::files::Seen;
 use unforget_core::json::quote;
 use unforget_core::layout;
 use unforget_core::reader::LogReader;
 use unforget_core::stamp;
-use unforget_core::store::{FILES, FileNote, KeptFile};
 
 use super::{is_alive, keeper, line, named, new_id};
 use crate::cli;

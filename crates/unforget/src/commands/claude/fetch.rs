@@ -2,8 +2,8 @@
 
 use unforget_claude::keep::{agent, kept_id};
 use unforget_claude::tail::{Step, Tail};
+use unforget_core::directory::Directory;
 use unforget_core::stamp::SessionId;
-use unforget_core::store::Store;
 use unforget_remote::sync::{self, Link, Native, Pulled};
 use unforget_remote::{Error, Remote as _};
 
@@ -16,13 +16,13 @@ use crate::progress::Progress;
 const FIRST_REACH: u64 = 256 << 10;
 
 /// Fetches what is not here of a session; what went on here and there is kept, both.
-pub(super) async fn pull(store: &Store, place: &Place, id: &SessionId) -> Result<Pulled, Error> {
+pub(super) async fn pull(store: &Directory, place: &Place, id: &SessionId) -> Result<Pulled, Error> {
     pull_watched(store, place, id, &mut |_| {}).await.map(|(pulled, _)| pulled)
 }
 
 /// The same; says whether it had gone on here and there.
 async fn pull_watched(
-    store: &Store,
+    store: &Directory,
     place: &Place,
     id: &SessionId,
     watch: sync::Watch<'_>,

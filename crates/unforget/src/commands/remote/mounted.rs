@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use unforget_core::frontier::Frontier;
 use unforget_core::medium::Os;
-use unforget_remote::file::Directory;
+use unforget_remote::file::Folder;
 use unforget_remote::{BoxFuture, Compacted, Error, Listing, Page, Prefix, Remote, Result, Sealing, Stream};
 
 /// A remote in a directory.
@@ -22,7 +22,7 @@ pub(super) struct Mounted {
 
 impl Mounted {
     pub(super) fn new(path: &Path, sealing: Sealing) -> Self {
-        let inner = Box::new(Directory::new(Arc::new(Os::new(path))).remote().sealing(sealing));
+        let inner = Box::new(Folder::new(Arc::new(Os::new(path))).remote().sealing(sealing));
         Self { path: path.to_path_buf(), inner }
     }
 

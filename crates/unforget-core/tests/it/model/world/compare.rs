@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use unforget_core::catalog::{Catalog, Way};
+use unforget_core::directory::Entry;
 use unforget_core::error::Error;
 use unforget_core::history::Limits;
 use unforget_core::index::Place;
 use unforget_core::key::Key;
-use unforget_core::listing::{self, Ask, Sort, Wanted};
+use unforget_core::listing::{self, ListQuery, Sort, Wanted};
 use unforget_core::retention::Pattern;
-use unforget_core::search::{self, Query, Request, Role, Trash};
-use unforget_core::store::Entry;
+use unforget_core::search::{self, Query, Role, SearchQuery, Trash};
+use unforget_core::store::{Store, Way};
 
 use super::super::sessions::{Hit, Meant, Row, What};
 use super::super::vocabulary::{NAMES, QUERIES};
@@ -40,9 +40,9 @@ impl World {
     pub(in super::super) fn compare(&mut self, who: usize) {
         self.turn += 1;
         let with = &self.processes[who];
-        let without = Catalog::new(with.store().clone(), None);
+        let without = Store::builder(self.home()).clock(self.source.clone()).without_index().open().unwrap();
         // What is asked first brings the index up to date for the rest, so that everything comes first at some time.
-        let mut questions: [&dyn Fn(&Catalog); 3] =
+        let mut questions: [&dyn Fn(&Store); 3] =
             [&|catalog| self.lists(catalog), &|catalog| self.names(catalog), &|catalog| self.searches(catalog)];
         questions.rotate_left(self.turn % 3);
         for question in questions {
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    fn lists(&self, catalog: &Catalog) {
+    fn lists(&self, catalog: &Store) {
         let text = |text: &str| Some(text.to_owned());
         let (since, until) = (super::BEGINNING + 6000, super::BEGINNING + 40_000_000);
         type Takes<'t> = Box<dyn Fn(&Row) -> bool + 't>;
@@ -92,7 +92,8 @@ impl World {
             for (filter, takes) in self.some(&filters) {
                 let mut expected = self.model.rows(is_trashed);
                 expected.retain(|row| takes(row));
-                let ask = Ask { place: place(is_trashed), filter: filter.clone(), limit: 3, ..Ask::default() };
+                let ask =
+                    ListQuery { place: place(is_trashed), filter: filter.clone(), limit: 3, ..ListQuery::default() };
                 assert_eq!(walk(catalog, ask.clone()), expected, "{ask:?}");
             }
             for sort in self.some([Sort::Created, Sort::Title, Sort::Turns, Sort::Tokens, Sort::Bytes]) {
@@ -111,7 +112,7 @@ impl World {
                     };
                     order.reverse().then_with(|| b.id.cmp(&a.id))
                 });
-                let ask = Ask { place: place(is_trashed), sort, limit: 2, ..Ask::default() };
+                let ask = ListQuery { place: place(is_trashed), sort, limit: 2, ..ListQuery::default() };
                 assert_eq!(walk(catalog, ask), expected, "{sort:?}");
             }
         }
@@ -122,7 +123,7 @@ impl World {
         std::fs::metadata(self.path_of(&self.model.sessions[at])).unwrap().len()
     }
 
-    fn names(&self, catalog: &Catalog) {
+    fn names(&self, catalog: &Store) {
         let ids = self.model.sessions.iter().map(|session| session.id.as_str());
         let names = KEYS.into_iter().chain(NAMES).chain(["KE", "q1", "0190", "nobody"]).chain(ids);
         for name in self.some(names) {
@@ -145,7 +146,7 @@ impl World {
         }
     }
 
-    fn searches(&self, catalog: &Catalog) {
+    fn searches(&self, catalog: &Store) {
         for (text, finds) in self.some(QUERIES) {
             let expected: BTreeSet<Hit> = self.model.sessions.iter().flat_map(|it| it.hits(finds)).collect();
             self.found(catalog, text, search::Filter::default(), &expected);
@@ -189,10 +190,10 @@ impl World {
         }
     }
 
-    fn found(&self, catalog: &Catalog, text: &str, filter: search::Filter, expected: &BTreeSet<Hit>) {
-        let request = Request { query: Query::parse(text).unwrap(), filter, limit: ALL };
-        let scan = |places: &[search::Place]| search::scan(catalog.store(), places, &request);
-        let answer = catalog.search(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
+    fn found(&self, catalog: &Store, text: &str, filter: search::Filter, expected: &BTreeSet<Hit>) {
+        let request = SearchQuery { query: Query::parse(text).unwrap(), filter, limit: ALL };
+        let scan = |places: &[search::Place]| search::scan(catalog.directory(), places, &request);
+        let answer = catalog.search_with(&request, Way::Index, &scan, &mut |_, _| {}).unwrap().value;
         let hit = |hit: &search::Hit| {
             (hit.place.id.to_string(), hit.n, hit.place.is_trashed, hit.is_abandoned, hit.role.name())
         };
@@ -210,7 +211,7 @@ impl World {
     /// What would be sent from each session now.
     pub(in super::super) fn compare_histories(&self) {
         for session in &self.model.sessions {
-            let history = self.processes[0].store().history(&entry(session), &Limits::default()).unwrap().history;
+            let history = self.processes[0].directory().history(&entry(session), &Limits::default()).unwrap().history;
             let sent: serde_json::Value = serde_json::from_str(&history.to_json()).unwrap();
             let mut marks = Vec::new();
             collect_marks(&sent, &mut marks);
@@ -244,7 +245,7 @@ fn place(is_trashed: bool) -> Place {
 }
 
 /// All pages, one after the other.
-fn walk(catalog: &Catalog, mut ask: Ask) -> Vec<Row> {
+fn walk(catalog: &Store, mut ask: ListQuery) -> Vec<Row> {
     let mut found = Vec::new();
     loop {
         let page = catalog.page(&ask, &mut |_, _| {}).unwrap().0.value;

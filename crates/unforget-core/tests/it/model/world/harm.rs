@@ -17,7 +17,7 @@ impl World {
         let index = self.processes[who].index().unwrap();
         if sessions.is_none() {
             // As the chat does it while nobody waits.
-            drop(index.catch_up(self.processes[who].store(), Depth::Changed, &mut |_, _| {}));
+            drop(index.catch_up(self.processes[who].directory(), Depth::Changed, &mut |_, _| {}));
         }
         let mut left = sessions.unwrap_or(usize::MAX);
         let taken = index.take_in_words(&mut |_, _| {

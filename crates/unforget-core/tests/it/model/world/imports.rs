@@ -24,7 +24,7 @@ impl World {
         );
         let name = format!("tutorial-{file}.jsonl");
         std::fs::write(self.folder.path().join(&name), lines).unwrap();
-        let store = self.processes[who].store();
+        let store = self.processes[who].directory();
         let candidate = Candidate { path: name.into(), ..Candidate::default() };
         let outcome = import::import(store, &store.list().unwrap(), &Os::new(self.folder.path()), &candidate).unwrap();
         let mut known = self.model.sessions.iter().filter(|it| it.file == Some(file) && !it.is_trashed).peekable();
@@ -54,7 +54,7 @@ impl World {
     /// A copy is imported.
     pub(super) fn bring_back(&mut self, who: usize, copy: usize) {
         let Some(copy) = self.copies.get(copy % self.copies.len().max(1)) else { return };
-        let store = self.processes[who].store();
+        let store = self.processes[who].directory();
         let candidate = Candidate { path: copy.name.clone().into(), ..Candidate::default() };
         let outcome = import::import(store, &store.list().unwrap(), &Os::new(self.folder.path()), &candidate);
         let copy = copy.session.clone();

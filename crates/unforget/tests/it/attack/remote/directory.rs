@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use unforget_core::frontier::Frontier;
 use unforget_core::medium::Os;
-use unforget_remote::file::Directory;
 use unforget_remote::{Remote, lease};
 
 use super::*;
@@ -97,7 +96,7 @@ fn swap(from: &Path, to: &Path, folder: &str) {
 }
 
 fn plainly(place: &Path) -> impl Remote + use<> {
-    Directory::new(Arc::new(Os::new(place))).remote()
+    unforget_remote::file::Folder::new(Arc::new(Os::new(place))).remote()
 }
 
 fn plain_session(ground: &Folder, remote: &Path) {

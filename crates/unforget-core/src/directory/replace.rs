@@ -12,6 +12,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::directory::Directory;
 use crate::encode;
 use crate::error::{Error, IoContext as _, Result};
 use crate::index::Touched;
@@ -27,12 +28,11 @@ use crate::replica::Intake;
 use crate::scan::Scanner;
 use crate::session;
 use crate::stamp::{self, SessionId};
-use crate::store::Store;
 
 /// How many digits of a digest tell two versions of a session apart in the trash.
 const VERSION_DIGITS: usize = 16;
 
-impl Store {
+impl Directory {
     /// Opens a session to take in lines of someone else.
     pub fn intake(&self, dir: &AgentDir, id: &SessionId) -> Result<Intake> {
         let touched = Touched { dir: dir.clone(), id: id.clone(), token: uuid::Uuid::now_v7().to_string() };

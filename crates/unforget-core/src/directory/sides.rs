@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::blob::{BlobRef, references};
+use crate::directory::Directory;
 use crate::encode;
 use crate::error::{Error, IoContext as _, Result};
 use crate::files::{self, Seen};
@@ -26,7 +27,6 @@ use crate::replica::Intake;
 use crate::scan::Scanner;
 use crate::session::encode_next;
 use crate::stamp::SessionId;
-use crate::store::Store;
 
 /// What the names of side transcripts begin with that say which files there are.
 pub const FILES: &str = "@files-";
@@ -61,7 +61,7 @@ pub struct FileNote {
     pub modified_ns: i64,
 }
 
-impl Store {
+impl Directory {
     /// Names of a session's side transcripts, in order.
     pub fn sides(&self, dir: &AgentDir, id: &SessionId) -> Result<Vec<String>> {
         let folder = dir.sides(id);

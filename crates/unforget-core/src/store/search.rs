@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{ATTEMPTS, Answer, Catalog, Notes};
+use super::{ATTEMPTS, Answer, Notes, Store};
 use crate::error::Result;
 use crate::index::Depth;
-use crate::search::{self, Found, Place, Request};
+use crate::search::{self, Found, Place, SearchQuery};
 
 /// How hits are found; the answer is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,17 +20,17 @@ pub enum Way {
 /// Reads transcripts for a search; whoever asks decides by how many threads.
 pub type Scan<'s> = dyn Fn(&[Place]) -> Found + 's;
 
-impl Catalog {
-    /// What was said where.
-    pub fn search(
+impl Store {
+    /// Finds what was said, in the way and by the threads that the caller chooses.
+    pub fn search_with(
         &self,
-        request: &Request,
+        request: &SearchQuery,
         way: Way,
         scan: &Scan<'_>,
         progress: &mut dyn FnMut(&Path, u64),
     ) -> Result<Answer<search::Answer>> {
         let mut notes = Notes::default();
-        let by_files = || Ok(scan(&search::places(&self.store, &request.filter)?).answer(request.limit));
+        let by_files = || Ok(scan(&search::places(&self.directory, &request.filter)?).answer(request.limit));
         if way == Way::Scan {
             return Ok(Answer { value: by_files()?, notes });
         }

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Answer, Catalog, Notes};
+use super::{Answer, Notes, Store};
+use crate::directory::Entry;
 use crate::error::Result;
 use crate::index::{Asked, Depth, Index, Place};
 use crate::layout::AgentDir;
 use crate::reader::LogReader;
 use crate::stamp::SessionId;
-use crate::store::Entry;
 use crate::summary::State;
 use crate::usage::{self, Facts, Ledger, Line, Reach, Sum, Unread};
 
@@ -17,7 +17,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// How much earlier than asked a file may have been touched: clocks differ.
 const MARGIN_MS: i64 = 24 * HOUR_MS;
 
-impl Catalog {
+impl Store {
     /// Hands the ledger of each session to `visit`. With a reach, lines from before it may be left out.
     pub fn spent(
         &self,
@@ -52,8 +52,8 @@ impl Catalog {
                 };
                 index.spent(since_hour, &mut hand_on)?;
                 for entry in index.unfinished()?.into_iter().map(|indexed| indexed.entry) {
-                    let path = self.store.path(&entry)?;
-                    match usage::read(&self.store, &path) {
+                    let path = self.directory.path(&entry)?;
+                    match usage::read(&self.directory, &path) {
                         Ok((_, ledger)) => hand_on(entry, ledger),
                         Err(error) => unread.push((path, error.to_string())),
                     }
@@ -64,7 +64,7 @@ impl Catalog {
             |progress, _| {
                 let mut ledgers = Vec::new();
                 let visit = |facts, ledger| ledgers.push((facts, ledger));
-                let unread = usage::collect(&self.store, reach, |path| progress(path, 0), visit)?;
+                let unread = usage::collect(&self.directory, reach, |path| progress(path, 0), visit)?;
                 Ok((ledgers, unread))
             },
         )?;
@@ -76,10 +76,10 @@ impl Catalog {
     pub fn spent_by(&self, entry: &Entry) -> Ledger {
         let place = if entry.row.state == State::Deleted { Place::Trash } else { Place::Agents };
         // A list is not refused because of a cost: whatever is wrong with the index, the transcript is asked.
-        if let Some(Ok(Some(ledger))) = self.index.as_ref().map(|index| index.spent_by(place, entry)) {
+        if let Some(Ok(Some(ledger))) = self.index().map(|index| index.spent_by(place, entry)) {
             return ledger;
         }
-        let read = self.store.path(entry).and_then(|path| usage::read(&self.store, &path));
+        let read = self.directory.path(entry).and_then(|path| usage::read(&self.directory, &path));
         read.map(|(_, ledger)| ledger).unwrap_or_default()
     }
 
@@ -110,11 +110,11 @@ impl Catalog {
                 let mut unread = Vec::new();
                 for indexed in index.unfinished()? {
                     let entry = &indexed.entry;
-                    let path = self.store.path(entry)?;
+                    let path = self.directory.path(entry)?;
                     if self.is_elsewhere(entry) {
                         continue;
                     }
-                    match LogReader::open(self.store.medium().as_ref(), &path) {
+                    match LogReader::open(self.directory.medium().as_ref(), &path) {
                         Ok(reader) => {
                             let ledger = index.unfinished_lines(&indexed, &reader)?;
                             ledger
@@ -133,7 +133,7 @@ impl Catalog {
                 let visit = |facts: Facts, ledger: Ledger| {
                     ledger.lines().for_each(|(hour, model, line)| keep(&mut told, hour, &facts.dir, model, *line));
                 };
-                let unread = usage::collect(&self.store, reach, |path| progress(path, 0), visit)?;
+                let unread = usage::collect(&self.directory, reach, |path| progress(path, 0), visit)?;
                 Ok((told, unread))
             },
         )?;
@@ -144,18 +144,18 @@ impl Catalog {
     /// Whether a session in the trash came back by an import: it is counted where it is used.
     fn is_elsewhere(&self, entry: &Entry) -> bool {
         let id = SessionId::parse(&entry.row.id).filter(|_| entry.row.state == State::Deleted);
-        id.is_some_and(|id| self.store.medium().stat(&entry.dir.transcript(&id)).is_ok())
+        id.is_some_and(|id| self.directory.medium().stat(&entry.dir.transcript(&id)).is_ok())
     }
 
     /// The sessions that could not be read, with the reason.
     fn unreadable(&self, index: &Index) -> Asked<Vec<Unread>> {
         let mut unread = Vec::new();
         for entry in index.unreadable()? {
-            match (&entry.row.state, self.store.path(&entry)) {
+            match (&entry.row.state, self.directory.path(&entry)) {
                 (State::Unreadable(why), Ok(path)) => unread.push((path, why.clone())),
                 // The trash does not remember why.
                 (State::Deleted, Ok(path)) => {
-                    unread.extend(usage::read(&self.store, &path).err().map(|error| (path, error.to_string())));
+                    unread.extend(usage::read(&self.directory, &path).err().map(|error| (path, error.to_string())));
                 }
                 _ => {}
             }

@@ -3,16 +3,16 @@
 use std::io;
 use std::path::Path;
 
+use crate::directory::list::sort;
+use crate::directory::{Directory, Entry, entry_id};
 use crate::error::{Error, IoContext as _, Result};
 use crate::layout::{self, AgentDir};
 use crate::medium::{Access, Handle, parent, replace_durable};
 use crate::reader::LogReader;
 use crate::stamp::{self, SessionId};
-use crate::store::list::sort;
-use crate::store::{Entry, Store, entry_id};
 use crate::summary::{Row, State};
 
-impl Store {
+impl Directory {
     /// Moves a session to the trash.
     pub fn delete(&self, entry: &Entry) -> Result<()> {
         let id = entry_id(entry)?;

@@ -1,14 +1,14 @@
 //! Which session a name means.
 
+use crate::directory::{Entry, Listing};
 use crate::error::{Error, Result};
 use crate::key::Key;
-use crate::store::{Entry, Listing};
 use crate::summary::State;
 
 /// The current session of a key: the one that was created last.
 ///
 /// A session whose transcript is missing is still the current one: it must be missed, not replaced.
-pub(super) fn current<'l>(listing: &'l Listing, key: &Key) -> Option<&'l Entry> {
+pub(crate) fn current<'l>(listing: &'l Listing, key: &Key) -> Option<&'l Entry> {
     let key = key.to_string();
     listing
         .entries

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::directory::{Directory, Entry, Listing};
 use crate::error::{IoContext as _, Result};
 use crate::key::Key;
 use crate::layout::{self, AgentDir};
@@ -12,10 +13,9 @@ use crate::reader::LogReader;
 use crate::session;
 use crate::snapshot::{self, Found, Written};
 use crate::stamp::SessionId;
-use crate::store::{Entry, Listing, Store};
 use crate::summary::{self, Row, State};
 
-impl Store {
+impl Directory {
     /// A session by its full id, found without looking at any other; only its header is read.
     pub fn entry(&self, id: &SessionId) -> Result<Option<Entry>> {
         let mut misplaced = None;
