@@ -53,6 +53,9 @@ impl Store {
     }
 
     /// Finds what was said, in any session: the best hits first.
+    ///
+    /// Transcripts whose words the index lacks are read. That is spared the next search by
+    /// [`take_in_words`](crate::index::Index::take_in_words).
     pub fn search(&self, query: &SearchQuery) -> Result<search::Answer> {
         let scan = |places: &[search::Place]| search::scan(&self.directory, places, query);
         self.search_with(query, Way::Index, &scan, &mut |_, _| {}).map(|answer| answer.value)
