@@ -13,16 +13,18 @@ use std::time::Duration;
 use crate::blob::Blobs;
 use crate::error::{Error, IoContext as _, Result};
 use crate::history::Limits;
-use crate::index::{Ending, Index, Touched};
+use crate::index::Index;
 use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::log::{Durability, Log};
 use crate::medium::{Access, Handle, Medium, parent, publish_durable};
+use crate::observer::{Ending, SessionObserver, Touched};
 use crate::reader::LogReader;
 use crate::restore::{self, Restored};
 use crate::session::{self, Session};
 use crate::stamp::{SessionId, SharedSource};
 use crate::summary::{self, Row, State};
+use crate::view::ViewCache;
 
 mod find;
 mod list;
@@ -80,6 +82,7 @@ pub struct Directory {
     source: SharedSource,
     durability: Durability,
     index: Option<Arc<Index>>,
+    views: Arc<ViewCache>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -91,12 +94,17 @@ impl std::fmt::Debug for Directory {
 impl Directory {
     /// The directory that a medium is of; nothing is read or created yet.
     pub fn new(medium: Arc<dyn Medium>, source: SharedSource, durability: Durability) -> Self {
-        Self { medium, source, durability, index: None }
+        Self { medium, source, durability, index: None, views: Arc::default() }
     }
 
     /// The same directory, whose writers tell an index, if there is one, what they are about to change.
     pub(crate) fn indexed(self, index: Option<Arc<Index>>) -> Self {
         Self { index, ..self }
+    }
+
+    /// The same directory, whose open sessions share the memory of their views with those of other stores.
+    pub(crate) fn viewed(self, views: Arc<ViewCache>) -> Self {
+        Self { views, ..self }
     }
 
     /// The medium, for the parts of the program that look at files.
@@ -251,8 +259,8 @@ impl Directory {
 
     fn open_session(&self, dir: &AgentDir, id: SessionId, key: Key) -> Result<Session> {
         let (medium, source) = (self.medium.clone(), self.source.clone());
-        let told = self.index.clone().map(|index| (index, dir.clone()));
-        Session::open(medium, source, &dir.transcript(&id), id, key, self.durability, told)
+        let told = self.index.clone().map(|index| (index as Arc<dyn SessionObserver>, dir.clone()));
+        Session::open(medium, source, &dir.transcript(&id), id, key, self.durability, told, self.views.clone())
     }
 
     /// Opens a session for reading.

@@ -24,6 +24,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::error::Error;
 use crate::layout::{self, AgentDir};
 use crate::medium::{Access, Medium};
+use crate::observer::{Ending, Folds, NotObserved, SessionObserver, Touched};
+use crate::reader::LogReader;
 use crate::stamp::{SessionId, SharedSource};
 use crate::summary::State;
 
@@ -312,24 +314,18 @@ impl Index {
     }
 }
 
-/// A session that was written to, and the mark that says so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Touched {
-    /// Its agent's directory.
-    pub dir: AgentDir,
-    /// The session.
-    pub id: SessionId,
-    /// The mark.
-    pub token: String,
-}
+impl SessionObserver for Index {
+    fn will_write(&self, session: &Touched) {
+        self.mark(&session.dir, &session.id, &session.token);
+    }
 
-/// Whether a session will be written again by the same writer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// Yes.
-    Open,
-    /// No: whoever still holds its lock will let go of it now.
-    Closed,
+    fn written(&self, session: &Touched, ending: Ending) -> std::result::Result<(), NotObserved> {
+        self.update(session, ending).map_err(|trouble| NotObserved(trouble.to_string()))
+    }
+
+    fn folds(&self, dir: &AgentDir, id: &SessionId, reader: &LogReader) -> Option<Folds> {
+        self.known_folds(dir, id, reader).ok().flatten()
+    }
 }
 
 /// What a commit survives.

@@ -31,6 +31,7 @@ pub mod log;
 pub mod mask;
 pub mod masked;
 pub mod medium;
+pub mod observer;
 pub mod reader;
 pub mod rebase;
 pub mod recent;
@@ -53,6 +54,7 @@ pub mod tokens;
 pub mod tree;
 mod turn;
 pub mod usage;
+pub mod view;
 
 #[doc(inline)]
 pub use crate::{

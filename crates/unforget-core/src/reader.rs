@@ -14,6 +14,8 @@ use crate::lines::{MAX_LINE, Physical};
 use crate::medium::{Access, Handle, Medium, read_full, write_full};
 
 const FORWARD_BLOCK: usize = 256 * 1024;
+/// The first block of a way forward, which often ends at the header; each later one is twice as long.
+const FIRST_BLOCK: usize = 16 * 1024;
 const BACKWARD_BLOCK: usize = 64 * 1024;
 
 /// The longest file that is read as a whole.
@@ -156,7 +158,7 @@ impl LogReader {
 
     /// Reads lines from `offset`, which should be the start of one, to the end.
     pub fn forward(&self, offset: u64) -> Forward<'_> {
-        Forward { reader: self, buffer: Vec::new(), start: 0, offset, read_to: offset }
+        Forward { reader: self, buffer: Vec::new(), start: 0, offset, read_to: offset, block: FIRST_BLOCK }
     }
 
     /// Reads lines from the end to the beginning.
@@ -176,6 +178,8 @@ pub struct Forward<'r> {
     offset: u64,
     /// Offset in the file behind the buffer.
     read_to: u64,
+    /// How much is read next.
+    block: usize,
 }
 
 impl Forward<'_> {
@@ -215,7 +219,8 @@ impl Forward<'_> {
         self.start = 0;
         let left = usize::try_from(self.reader.len.saturating_sub(self.read_to)).unwrap_or(usize::MAX);
         // Blocks grow with the line, so that a long one is not copied over and over.
-        let want = left.min(FORWARD_BLOCK.max(self.buffer.len()));
+        let want = left.min(self.block.max(self.buffer.len()));
+        self.block = FORWARD_BLOCK.min(self.block.saturating_mul(2));
         let have = self.buffer.len();
         self.buffer.resize(have + want, 0);
         let filled = read_full(self.reader.file.as_ref(), &mut self.buffer[have..], self.read_to)

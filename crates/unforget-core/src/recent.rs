@@ -16,11 +16,11 @@ use std::collections::HashSet;
 
 use crate::error::Result;
 use crate::history::{self, Limits, Path, Trims};
-use crate::lines::Physical;
+use crate::lines::{Physical, split};
 use crate::reader::{Backward, LogReader};
 use crate::record::{Body, Draft, Parent, Record};
-use crate::report::{NoteKind, Report};
-use crate::scan::{self, Scanner};
+use crate::report::NoteKind;
+use crate::scan::Scanner;
 use crate::tokens;
 
 /// How far beyond what is needed the way back goes to find system prompt and tools, in bytes.
@@ -92,34 +92,60 @@ impl End {
 pub struct Recent {
     /// The lines in file order, each with its offset.
     lines: Vec<(u64, Vec<u8>)>,
-    /// What was met in all that was visited.
-    report: Report,
+    /// Has met all that was visited.
+    scanner: Scanner,
     /// Where the lines begin; none if they are the whole transcript.
     cut: Option<Cut>,
+    /// Whether the first line is from further back, for the sake of its system prompt and tools.
+    has_context: bool,
 }
 
 /// Where the part of a transcript begins that a conversation goes on from.
-#[derive(Debug, Clone, Copy)]
-struct Cut {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
     /// Number of the oldest record that belongs to it.
     oldest: u64,
     /// Whether the budget is why it begins there.
     over_budget: bool,
+    /// Where the lines that were visited begin.
+    begin: u64,
+    /// The step whose system prompt and tools were looked for further back, and whether they are those of the head before it.
+    sought: Option<(u64, bool)>,
+}
+
+impl Cut {
+    /// Whether system prompt and tools are among what was chosen.
+    pub(crate) fn has_context(self) -> bool {
+        self.sought.is_none()
+    }
+
+    /// The path through chosen records: parents before the cut are not missing; they were not read.
+    pub(crate) fn path<'r, 'a>(cut: Option<Self>, records: &'r [Record<'a>]) -> Path<'r, 'a> {
+        let mut path = history::path(records);
+        if let Some(cut) = cut {
+            path.begins_late = cut.over_budget;
+            path.notes.retain(|note| !matches!(note.kind, NoteKind::UnknownParent(n) if n < cut.oldest));
+        }
+        path
+    }
+}
+
+/// How many tokens are read back at most; none if a transcript of that length is read whole.
+pub(crate) fn budget(len: u64, limits: &Limits) -> Option<u64> {
+    let too_long = len > (limits.bytes as u64).saturating_mul(WHOLE_REQUESTS);
+    limits.tokens.or(too_long.then(|| tokens::of_bytes(limits.bytes.saturating_mul(2))))
 }
 
 impl Recent {
     /// Reads what the newest part of the conversation consists of; without a token budget everything, unless that is
     /// far more than a request can hold.
     pub fn read(reader: &LogReader, limits: &Limits) -> Result<Self> {
-        let request = limits.bytes as u64;
-        let too_long = reader.len() > request.saturating_mul(WHOLE_REQUESTS);
-        let budget = limits.tokens.or(too_long.then(|| tokens::of_bytes(limits.bytes.saturating_mul(2))));
-        if let Some(budget) = budget
+        if let Some(budget) = budget(reader.len(), limits)
             && let Some(recent) = Self::from_the_end(reader, budget)?
         {
             return Ok(recent);
         }
-        Ok(Self { lines: vec![(0, reader.read_all()?)], report: Report::default(), cut: None })
+        Ok(Self { lines: vec![(0, reader.read_all()?)], scanner: Scanner::default(), cut: None, has_context: false })
     }
 
     fn from_the_end(reader: &LogReader, budget: u64) -> Result<Option<Self>> {
@@ -135,7 +161,7 @@ impl Recent {
                 if record.version == 0 {
                     return Ok(None);
                 }
-                wanted |= walk.visit(record, budget);
+                wanted |= walk.visit(record, || tokens::estimate(record.raw.as_bytes()), budget);
                 if walk.finished {
                     break;
                 }
@@ -146,9 +172,11 @@ impl Recent {
         }
         let begin = backward.position();
         let mut lines = Vec::with_capacity(chosen.len() + 1);
-        if let Some(want) = walk.want.filter(|_| !walk.met_context) {
-            lines.extend(nearest_context(&mut backward, want, walk.follows_head, CONTEXT_REACH)?);
+        let sought = walk.sought();
+        if let Some((want, follows_head)) = sought {
+            lines.extend(nearest_context(&mut backward, want, follows_head, CONTEXT_REACH)?);
         }
+        let has_context = !lines.is_empty();
         let mut scanner = if begin == 0 { Scanner::default() } else { Scanner::partial(0) };
         let mut forward = reader.forward(begin);
         while let Some(line) = forward.next()? {
@@ -158,31 +186,79 @@ impl Recent {
                 lines.push((line.offset, line.bytes.to_vec()));
             }
         }
-        let cut = Some(Cut { oldest: walk.oldest, over_budget: walk.over_budget });
-        Ok(Some(Self { lines, report: scanner.report, cut }))
+        let cut = Cut { oldest: walk.oldest, over_budget: walk.over_budget, begin, sought };
+        Ok(Some(Self { lines, scanner, cut: Some(cut), has_context }))
     }
 
-    /// The records of the lines, and what was met on the way.
-    pub fn scan(&self) -> (Vec<Record<'_>>, Report) {
+    /// The records of the lines, and the scanner that has met everything up to the end.
+    pub fn scan(&self) -> (Vec<Record<'_>>, Scanner) {
         if self.cut.is_none() {
             let bytes = self.lines.first().map_or(&[][..], |(_, bytes)| bytes);
-            let scanned = scan::scan(bytes);
-            return (scanned.records, scanned.report);
+            let (mut scanner, mut records) = (Scanner::default(), Vec::new());
+            for line in split(bytes, 0) {
+                scanner.feed(&line, |record| records.push(record));
+            }
+            return (records, scanner);
         }
         let lines = self.lines.iter().map(|(offset, bytes)| Physical::new(*offset, bytes, true));
-        (lines.flat_map(|line| records_of(&line)).collect(), self.report.clone())
+        (lines.flat_map(|line| records_of(&line)).collect(), self.scanner.clone())
     }
 
-    /// The path through those records.
-    pub fn path<'r, 'a>(&self, records: &'r [Record<'a>]) -> Path<'r, 'a> {
-        let mut path = history::path(records);
-        if let Some(cut) = self.cut {
-            path.begins_late = cut.over_budget;
-            // Parents before the cut are not missing; they were not read.
-            path.notes.retain(|note| !matches!(note.kind, NoteKind::UnknownParent(n) if n < cut.oldest));
-        }
-        path
+    /// Where the lines begin.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.cut
     }
+
+    /// Whether the first line is from further back, for the sake of its system prompt and tools.
+    pub(crate) fn has_context(&self) -> bool {
+        self.has_context
+    }
+
+    /// The path through the records.
+    pub fn path<'r, 'a>(&self, records: &'r [Record<'a>]) -> Path<'r, 'a> {
+        Cut::path(self.cut, records)
+    }
+}
+
+/// A record that was chosen before, and what it costs.
+pub(crate) struct Candidate<'r, 'a> {
+    pub(crate) record: &'r Record<'a>,
+    /// The estimated tokens of its line.
+    pub(crate) tokens: u64,
+}
+
+/// Chooses among the records that were chosen before and those that were appended since, in file order, as a reader of the
+/// file would; the new cut, and which of them belong to it. None if that takes lines that are not among them.
+///
+/// What was left out before is on no path that the new lines can name, unless they move the head: then the step must be here.
+pub(crate) fn choose_again(
+    candidates: &[Candidate<'_, '_>],
+    before: Cut,
+    budget: u64,
+    has_notes: bool,
+) -> Option<(Cut, Vec<bool>)> {
+    let mut walk = Walk::default();
+    let mut chosen = vec![false; candidates.len()];
+    let mut begin = before.begin;
+    for (candidate, is_chosen) in candidates.iter().zip(&mut chosen).rev() {
+        let (record, named) = (candidate.record, walk.named);
+        let takes = walk.visit(record, || candidate.tokens, budget);
+        // Another step in its place would do for a reader who has seen that it is missing.
+        if takes && record.is_step() && named.is_some_and(|n| n != record.n) {
+            return None;
+        }
+        *is_chosen = takes;
+        if walk.finished {
+            begin = record.offset;
+            break;
+        }
+    }
+    let sought = walk.sought();
+    let is_known = (walk.finished || before.begin == 0) && (sought.is_none() || sought == before.sought);
+    // What was met before the new beginning would not be met by a reader.
+    let is_met = !has_notes || begin == before.begin;
+    let cut = Cut { oldest: walk.oldest, over_budget: walk.over_budget, begin, sought };
+    (is_known && is_met).then_some((cut, chosen))
 }
 
 /// The `context` record in force behind record `head`, as it can be written again: its draft and where it refers to blobs.
@@ -301,6 +377,8 @@ fn records_of<'a>(line: &Physical<'a>) -> Vec<Record<'a>> {
 struct Walk {
     /// The record that comes next, or any before it; `None` while the head is still to be found.
     want: Option<u64>,
+    /// The same if a record names it, and not merely what was there before.
+    named: Option<u64>,
     started: bool,
     /// Whether the record that was met last follows whatever the conversation stood on: a head that was moved counts.
     follows_head: bool,
@@ -320,14 +398,20 @@ struct Walk {
 }
 
 impl Walk {
+    /// Whose system prompt and tools are still to be found, and whether they are those of the head before that step.
+    fn sought(&self) -> Option<(u64, bool)> {
+        self.want.filter(|_| !self.met_context).map(|want| (want, self.follows_head))
+    }
+
     /// Looks at a record; tells whether it is part of the conversation (or decides where it is).
-    fn visit(&mut self, record: &Record<'_>, budget: u64) -> bool {
+    fn visit(&mut self, record: &Record<'_>, estimate: impl FnOnce() -> u64, budget: u64) -> bool {
         if let Body::Head { to } = record.body
             && (!self.started || self.follows_head)
         {
             self.started = true;
             self.follows_head = false;
             self.want = to;
+            self.named = to;
             self.finished = to.is_none();
             return true;
         }
@@ -338,7 +422,7 @@ impl Walk {
         self.oldest = record.n;
         self.met_context |= matches!(record.body, Body::Context { .. });
         let kept = self.trims.cap(record.n, record.raw.len());
-        let whole = tokens::estimate(record.raw.as_bytes());
+        let whole = estimate();
         let cost = if kept < record.raw.len() { tokens::of_bytes(kept).min(whole) } else { whole };
         self.tokens = self.tokens.saturating_add(cost);
         self.follows_head = matches!(record.parent, Parent::Head(_));
@@ -349,6 +433,7 @@ impl Walk {
             Parent::Previous => record.n.checked_sub(1),
             Parent::Nothing => None,
         };
+        self.named = self.want.filter(|_| matches!(record.parent, Parent::Record(_)));
         if let Body::Undo { of } = record.body {
             self.undone.insert(of);
         }

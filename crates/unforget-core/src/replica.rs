@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crate::blob::{BlobRef, references};
 use crate::error::Result;
-use crate::index::{Ending, Index, Touched};
 use crate::lines::Physical;
 use crate::log::{Durability, Log};
 use crate::medium::Medium;
+use crate::observer::{Ending, SessionObserver, Touched};
 use crate::reader::LogReader;
 use crate::scan::Scanner;
 
@@ -41,7 +41,7 @@ pub struct Intake {
 
 /// The index that is told.
 struct Told {
-    index: Arc<Index>,
+    index: Arc<dyn SessionObserver>,
     touched: Touched,
     is_told: bool,
 }
@@ -59,7 +59,11 @@ impl Intake {
     }
 
     /// Opens a transcript that an index may know.
-    pub(crate) fn told(medium: Arc<dyn Medium>, path: &Path, told: Option<(Arc<Index>, Touched)>) -> Result<Self> {
+    pub(crate) fn told(
+        medium: Arc<dyn Medium>,
+        path: &Path,
+        told: Option<(Arc<dyn SessionObserver>, Touched)>,
+    ) -> Result<Self> {
         let (log, sealed) = Log::open(medium.clone(), path, Durability::PowerLoss)?;
         let told = told.map(|(index, touched)| Told { index, touched, is_told: false });
         let mut intake = Self { log, medium, told };
@@ -83,7 +87,7 @@ impl Intake {
     /// Tells the index, once, that the session changes.
     pub(crate) fn tell(&mut self) {
         if let Some(told) = self.told.as_mut().filter(|told| !told.is_told) {
-            told.index.mark(&told.touched.dir, &told.touched.id, &told.touched.token);
+            told.index.will_write(&told.touched);
             told.is_told = true;
         }
     }
@@ -91,7 +95,7 @@ impl Intake {
     /// Ends the writing and brings the index up to date; if it cannot be now, its mark is still there.
     pub fn close(self) {
         if let Some(told) = self.told.as_ref().filter(|told| told.is_told) {
-            match told.index.update(&told.touched, Ending::Closed) {
+            match told.index.written(&told.touched, Ending::Closed) {
                 Ok(()) | Err(_) => {}
             }
         }

@@ -9,9 +9,8 @@ use crate::error::Result;
 use crate::history::{self, History, Limits};
 use crate::medium::Medium;
 use crate::reader::LogReader;
-use crate::recent::Recent;
-use crate::record::Record;
 use crate::report::Report;
+use crate::view;
 
 /// A history, and how it went.
 #[derive(Debug)]
@@ -38,16 +37,5 @@ pub fn view<T>(
     limits: &Limits,
     look: impl FnOnce(&history::Path<'_, '_>, Report) -> T,
 ) -> Result<T> {
-    let reader = LogReader::open(medium, path)?;
-    let recent = Recent::read(&reader, limits)?;
-    let (records, mut report) = recent.scan();
-    let mut notes = Vec::new();
-    let texts = records.iter().map(|record| blobs.restore(record, &mut notes)).collect::<Result<Vec<_>>>()?;
-    let full: Vec<Record<'_>> =
-        records.iter().zip(&texts).map(|(record, text)| record.with_text(text.as_deref())).collect();
-    let path = recent.path(&full);
-    for note in notes.into_iter().chain(path.notes.iter().cloned()) {
-        report.add_once(note);
-    }
-    Ok(look(&path, report))
+    view::look(&LogReader::open(medium, path)?, blobs, limits, false, look).map(|(seen, _)| seen)
 }

@@ -271,11 +271,12 @@ impl Scanner {
                 _ => self.note(offset, len, NoteKind::OddParent { parent, is_followed }, 0),
             }
         }
+        let is_whole = self.whole.lines.is_some();
         if let Body::Head { to } = record.body {
-            self.whole.head = Head::At(to);
+            self.whole.head = if is_whole { Head::At(to) } else { Head::Unknown };
         } else if record.is_step() {
             self.whole.last = self.whole.last.max(record.n);
-            if self.whole.lines.is_some() {
+            if is_whole {
                 self.whole.head = Head::At(Some(record.n));
             }
         }

@@ -2,32 +2,33 @@
 //!
 //! It holds the log's lock for its life and knows the three things that the next line needs: its number, its parent and
 //! the checksum before it. They change only after the log has acknowledged, so a failed append can simply be tried
-//! again. Large payloads are in the blob store before the line that refers to them is written. What a
-//! reader needs it reads from the file, like everybody else: there is no second copy of the history in memory.
+//! again. Large payloads are in the blob store before the line that refers to them is written. What the model sees is
+//! kept in a view that acknowledged lines alone feed: a request is built of nothing else.
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::blob::Blobs;
-use crate::error::{Change, Error, Result};
+use crate::error::{Change, Error, IoContext as _, Result};
 use crate::exposure::Exposure;
-use crate::history::{Limits, Path, UNKNOWN_OUTCOME};
-use crate::index::{Asked, Ending, Index, Touched};
+use crate::history::{self, Limits, Path, UNKNOWN_OUTCOME};
 use crate::json;
 use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::lines::MAX_LINE;
 use crate::log::{Durability, Log, Sealed};
-use crate::medium::Medium;
+use crate::medium::{Medium, Stat};
+use crate::observer::{Ending, Folds, NotObserved, SessionObserver, Touched};
 use crate::reader::LogReader;
 use crate::recent::{End, context_in_force};
 use crate::record::{Body, Draft, Envelope};
 use crate::report::Report;
-use crate::restore::{self, Restored};
+use crate::restore::Restored;
 use crate::stamp::{SessionId, SharedSource};
-use crate::summary::{Fold, claude_key};
+use crate::summary::{Fold, Row, claude_key};
 use crate::tree::Tree;
+use crate::view::{self, Slot, ViewCache};
 
 /// A session opened for writing.
 pub struct Session {
@@ -40,13 +41,17 @@ pub struct Session {
     end: End,
     sealed: Option<Sealed>,
     notice: Option<Notice>,
+    /// The conversation as it was looked at last, fed since; none if it has to be read.
+    view: Slot,
+    /// The row and the branches, fed like the view; none before they are asked for.
+    folds: Mutex<Option<Folds>>,
 }
 
-/// Who is told that the session changes.
+/// The index, which hears that the session changes.
 struct Notice {
-    index: Arc<Index>,
+    observer: Arc<dyn SessionObserver>,
     touched: Touched,
-    /// Whether the index was told, which it is before the first append.
+    /// Whether it was told, which it is before the first append.
     is_told: bool,
 }
 
@@ -72,7 +77,8 @@ impl Session {
         id: SessionId,
         key: Key,
         durability: Durability,
-        told: Option<(Arc<Index>, AgentDir)>,
+        told: Option<(Arc<dyn SessionObserver>, AgentDir)>,
+        views: Arc<ViewCache>,
     ) -> Result<Self> {
         let found = header(&LogReader::open(medium.as_ref(), path)?)?;
         if found.as_ref().is_some_and(|header| header.is_foreign) {
@@ -86,11 +92,23 @@ impl Session {
         let known = found.as_ref().and_then(|header| header.key.as_deref()).and_then(|key| key.parse().ok());
         let has_header = found.is_some();
         let key = known.unwrap_or(key);
-        let notice = told.map(|(index, dir)| {
+        let notice = told.map(|(observer, dir)| {
             let token = uuid::Uuid::now_v7().to_string();
-            Notice { index, touched: Touched { dir, id: id.clone(), token }, is_told: false }
+            Notice { observer, touched: Touched { dir, id: id.clone(), token }, is_told: false }
         });
-        let mut session = Self { blobs: Blobs::new(medium.clone()), medium, source, log, id, key, end, sealed, notice };
+        let mut session = Self {
+            blobs: Blobs::new(medium.clone()),
+            medium,
+            source,
+            log,
+            id,
+            key,
+            end,
+            sealed,
+            notice,
+            view: Slot::new(views),
+            folds: Mutex::default(),
+        };
         if session.sealed.is_some() {
             session.tell();
         }
@@ -105,7 +123,7 @@ impl Session {
     /// Tells the index, once, that the session changes.
     fn tell(&mut self) {
         if let Some(notice) = self.notice.as_mut().filter(|notice| !notice.is_told) {
-            notice.index.mark(&notice.touched.dir, &notice.touched.id, &notice.touched.token);
+            notice.observer.will_write(&notice.touched);
             notice.is_told = true;
         }
     }
@@ -117,9 +135,9 @@ impl Session {
 
     /// Ends the writing: the index is brought up to date while the session's lock is still held, so that no other
     /// writer's mark is taken. The error is only about the index; it will look for itself later.
-    pub fn close(self) -> Asked<()> {
+    pub fn close(self) -> std::result::Result<(), NotObserved> {
         match &self.notice {
-            Some(notice) if notice.is_told => notice.index.update(&notice.touched, Ending::Closed),
+            Some(notice) if notice.is_told => notice.observer.written(&notice.touched, Ending::Closed),
             _ => Ok(()),
         }
     }
@@ -156,14 +174,48 @@ impl Session {
         self.end
     }
 
-    /// The row and the branches, folded from the transcript.
-    pub(crate) fn fold(&self) -> Result<Fold> {
-        Fold::read(&self.reader()?)
+    /// The row and the branches. The index has them up to a place; the rest is read once, and then fed by what is appended.
+    pub(crate) fn fold<T>(&self, look: impl FnOnce(&Fold) -> T) -> Result<T> {
+        self.with_folds(|folds, _| look(&folds.fold))
+    }
+
+    fn with_folds<T>(&self, look: impl FnOnce(&Folds, &Stat) -> T) -> Result<T> {
+        let path = self.log.path();
+        let stat = self.medium.stat(path).context("look at", path)?;
+        let known = self.lock_folds().take().filter(|folds| folds.scanned == stat.len);
+        let folds = match known {
+            Some(folds) => folds,
+            None => {
+                let reader = self.reader()?;
+                let indexed = self
+                    .notice
+                    .as_ref()
+                    .and_then(|notice| notice.observer.folds(&notice.touched.dir, &notice.touched.id, &reader));
+                let mut folds = indexed.unwrap_or_default();
+                folds.read_on(&reader)?;
+                folds
+            }
+        };
+        let seen = look(&folds, &stat);
+        *self.lock_folds() = Some(folds);
+        Ok(seen)
+    }
+
+    fn lock_folds(&self) -> MutexGuard<'_, Option<Folds>> {
+        self.folds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a list says about the session.
+    pub fn row(&self) -> Result<Row> {
+        self.with_folds(|folds, stat| {
+            let damage = folds.damage + folds.scanner.report.damage_count();
+            folds.fold.clone().finish(self.id.as_str(), stat.len, stat.modified_ns, damage)
+        })
     }
 
     /// The branches.
     pub fn tree(&self) -> Result<Tree> {
-        Ok(self.fold()?.tree().clone())
+        self.fold(|fold| fold.tree().clone())
     }
 
     /// What had to be done to the tail when the session was opened.
@@ -250,8 +302,18 @@ impl Session {
         }
         self.tell();
         let first = self.end.next;
+        let (view, folds) = (self.view.take(), self.lock_folds().take());
         self.log.append(batch.as_bytes())?;
         self.end = end;
+        *self.lock_folds() = folds.map(|mut folds| {
+            folds.feed(&batch);
+            folds
+        });
+        if let Some(mut view) = view
+            && view.feed(&batch, &self.blobs)
+        {
+            self.view.put(view);
+        }
         Ok(first..end.next)
     }
 
@@ -280,14 +342,29 @@ impl Session {
         self.append(&drafts)
     }
 
-    /// The conversation as it would be sent now, read from the transcript.
+    /// The conversation as it would be sent now.
     pub fn history(&self, limits: &Limits) -> Result<Restored> {
-        restore::restore(self.medium.as_ref(), self.log.path(), &self.blobs, limits)
+        self.view(limits, |path, report| Restored { history: history::rebuild(path, limits).into_owned(), report })
     }
 
-    /// Shows the records that the conversation goes on from, read from the transcript.
+    /// Shows the records that the conversation goes on from. They are read once, and then fed by what is appended.
     pub fn view<T>(&self, limits: &Limits, look: impl FnOnce(&Path<'_, '_>, Report) -> T) -> Result<T> {
-        restore::view(self.medium.as_ref(), self.log.path(), &self.blobs, limits, look)
+        let path = self.log.path();
+        if let Some(view) = self.view.take() {
+            // Lines that another program added without the lock are in no view.
+            let stat = self.medium.stat(path).context("look at", path)?;
+            if view.is_of(stat.len, stat.identity, limits) {
+                let seen = view.look(look);
+                self.view.put(view);
+                return Ok(seen);
+            }
+        }
+        let reader = LogReader::open(self.medium.as_ref(), path)?;
+        let (seen, view) = view::look(&reader, &self.blobs, limits, true, look)?;
+        if let Some(view) = view {
+            self.view.put(view);
+        }
+        Ok(seen)
     }
 
     /// Opens the transcript for reading.
@@ -297,6 +374,7 @@ impl Session {
 
     /// Opens the transcript anew, as after a failed sync.
     pub fn reopen(&mut self) -> Result<()> {
+        drop((self.view.take(), self.lock_folds().take()));
         let sealed = self.log.reopen()?;
         self.sealed = sealed.or(self.sealed.take());
         match LogReader::open(self.medium.as_ref(), self.log.path()).and_then(|reader| End::of(&reader)) {

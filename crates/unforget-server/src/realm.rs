@@ -16,6 +16,7 @@ use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Medium as _, Os};
 use unforget_core::stamp::{SessionId, SharedSource};
 use unforget_core::store::Store;
+use unforget_core::view::ViewCache;
 
 use crate::actor::ActorId;
 use crate::error::{Problem, Result};
@@ -86,6 +87,8 @@ impl Realm {
 pub struct Realms {
     home: PathBuf,
     source: SharedSource0,
+    /// The memory that all open sessions of the server share.
+    views: Arc<ViewCache>,
     open: Mutex<HashMap<ActorId, Weak<Realm>>>,
 }
 
@@ -102,7 +105,7 @@ impl std::fmt::Debug for SharedSource0 {
 impl Realms {
     /// The realms beneath a home.
     pub fn new(home: PathBuf, source: SharedSource) -> Self {
-        Self { home, source: SharedSource0(source), open: Mutex::default() }
+        Self { home, source: SharedSource0(source), views: Arc::default(), open: Mutex::default() }
     }
 
     /// The home.
@@ -148,7 +151,7 @@ impl Realms {
             None => self.home.clone(),
             Some(name) => self.home.join(ACTORS).join(name),
         };
-        let catalog = Store::builder(&root).clock(self.source.0.clone()).unopened();
+        let catalog = Store::builder(&root).clock(self.source.0.clone()).views(self.views.clone()).unopened();
         let realm = Arc::new(Realm { actor: actor.clone(), root, catalog });
         open.insert(actor.clone(), Arc::downgrade(&realm));
         realm

@@ -212,7 +212,7 @@ impl<'a> Chat<'a> {
         let (key, id) = (session.key().clone(), session.id());
         let dir = AgentDir::of(key.agent());
         let local = Native::new(&self.context.store, &dir, id);
-        let (row, _) = summary::summarise(&session.reader()?, id.as_str())?;
+        let row = session.row()?;
         let (stream, created_ms) = (place.stream(&dir, id)?, row.created_ms.unwrap_or_default());
         Ok(Arc::new(Parcel { local, stream, key, created_ms, standing: watch::Sender::default() }))
     }
@@ -253,8 +253,7 @@ impl<'a> Chat<'a> {
 
     /// What a list would say about the session.
     fn row(&self) -> Result<Row> {
-        let (row, _) = summary::summarise(&self.session.reader()?, self.session.id().as_str())?;
-        Ok(row)
+        Ok(self.session.row()?)
     }
 
     fn labelled(mut self) -> Result<Self> {
@@ -265,7 +264,7 @@ impl<'a> Chat<'a> {
     /// Goes on in another session.
     fn take_up(&mut self, session: Session) -> Result<()> {
         self.turned();
-        let (row, _) = summary::summarise(&session.reader()?, session.id().as_str())?;
+        let row = session.row()?;
         let parcel = match &self.courier {
             Some((courier, _)) => {
                 let parcel = self.parcel(courier.place(), &session)?;

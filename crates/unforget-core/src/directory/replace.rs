@@ -15,12 +15,12 @@ use sha2::{Digest as _, Sha256};
 use crate::directory::Directory;
 use crate::encode;
 use crate::error::{Error, IoContext as _, Result};
-use crate::index::Touched;
 use crate::json;
 use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::lines::split;
 use crate::medium::{parent, publish_written, replace_durable};
+use crate::observer::{SessionObserver, Touched};
 use crate::reader::LogReader;
 use crate::rechain::Rechain;
 use crate::record::{Body, Draft, Envelope, Record};
@@ -36,7 +36,7 @@ impl Directory {
     /// Opens a session to take in lines of someone else.
     pub fn intake(&self, dir: &AgentDir, id: &SessionId) -> Result<Intake> {
         let touched = Touched { dir: dir.clone(), id: id.clone(), token: uuid::Uuid::now_v7().to_string() };
-        let told = self.index.clone().map(|index| (index, touched));
+        let told = self.index.clone().map(|index| (index as std::sync::Arc<dyn SessionObserver>, touched));
         Intake::told(self.medium.clone(), &dir.transcript(id), told)
     }
 

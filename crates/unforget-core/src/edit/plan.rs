@@ -50,7 +50,7 @@ impl Step {
 impl Plan {
     /// Decides what edits append; nothing is written yet.
     pub fn of(session: &Session, edits: &[Edit], scope: &EditScope) -> Result<Self, EditError> {
-        let (fold, end) = (session.fold()?, session.end());
+        let (fold, end) = (session.fold(Fold::clone)?, session.end());
         let mut planner = Planner { session, scope, fold, end, drafts: Vec::new() };
         let applied = edits.iter().map(|edit| planner.apply(edit)).collect::<Result<Vec<_>, EditError>>()?;
         Ok(Self { drafts: planner.drafts, applied })
@@ -290,7 +290,7 @@ impl Planner<'_> {
     }
 
     fn unpin(&self, n: u64) -> Result<Step, EditError> {
-        let pins = self.view("unpin", |path| speech::pins(path))?;
+        let pins = self.view("unpin", speech::pins)?;
         let change = Change::Pinned { n, pinned: false, words: None };
         if !pins.iter().any(|(known, _)| *known == n) {
             return Ok(Step { drafts: Vec::new(), change, inverse: Vec::new() });

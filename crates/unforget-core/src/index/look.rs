@@ -16,6 +16,7 @@ use crate::directory::{Entry, placed};
 use crate::error::{Error, Result};
 use crate::layout::AgentDir;
 use crate::lines::Physical;
+use crate::observer::Folds;
 use crate::reader::LogReader;
 use crate::scan::Scanner;
 use crate::stamp::SessionId;
@@ -219,6 +220,16 @@ impl Index {
             task.folded = row::folded(connection, known.number)?;
         }
         Ok(task)
+    }
+
+    /// What is known of a transcript, if it begins with what was folded.
+    pub(super) fn known_folds(&self, dir: &AgentDir, id: &SessionId, reader: &LogReader) -> Asked<Option<Folds>> {
+        let task = self.read(|connection| self.gather(connection, Place::Agents, dir, id))?;
+        let folds = task.continued(reader)?.and_then(|folded| {
+            let Carried { fold, scanner, .. } = folded.state?;
+            Some(Folds { scanner, fold, scanned: folded.scanned, damage: folded.damage })
+        });
+        Ok(folds)
     }
 
     /// What the file of a session says now.

@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::log::Durability;
 use crate::medium::{Medium, Os};
 use crate::stamp::{SharedSource, System};
+use crate::view::ViewCache;
 
 /// A store before it is opened.
 #[must_use]
@@ -23,6 +24,7 @@ pub struct Builder {
     clock: SharedSource,
     durability: Durability,
     has_index: bool,
+    views: Arc<ViewCache>,
 }
 
 impl fmt::Debug for Builder {
@@ -46,6 +48,7 @@ impl Store {
             clock: Arc::new(System),
             durability: Durability::PowerLoss,
             has_index: true,
+            views: Arc::default(),
         }
     }
 }
@@ -77,6 +80,11 @@ impl Builder {
         Self { has_index: false, ..self }
     }
 
+    /// Sets the memory that the views of open sessions share, perhaps with the sessions of other stores.
+    pub fn views(self, views: Arc<ViewCache>) -> Self {
+        Self { views, ..self }
+    }
+
     /// Opens the store. Nothing is created; a file in the place of the directory is an error.
     pub fn open(self) -> Result<Store> {
         let root = self.medium.root();
@@ -90,6 +98,6 @@ impl Builder {
     /// The store, of which nothing is looked at before it is used.
     pub fn unopened(self) -> Store {
         let index = self.has_index.then(|| Arc::new(Index::new(self.medium.clone(), self.clock.clone())));
-        Store { directory: Directory::new(self.medium, self.clock, self.durability).indexed(index) }
+        Store { directory: Directory::new(self.medium, self.clock, self.durability).indexed(index).viewed(self.views) }
     }
 }

@@ -18,6 +18,7 @@ mod faults_conversation;
 mod faults_file;
 mod faults_index;
 mod faults_key;
+mod fed;
 mod foreign;
 mod fork;
 mod hostile;

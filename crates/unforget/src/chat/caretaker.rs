@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unforget_core::index::{Depth, Ending, Touched};
+use unforget_core::index::Depth;
+use unforget_core::observer::{Ending, Touched};
 use unforget_core::store::Store;
 
 /// How many turns it may be behind.

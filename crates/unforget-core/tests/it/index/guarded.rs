@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use unforget_core::doctor::{self, Mode};
-use unforget_core::index::{Depth, Ending, Place};
+use unforget_core::index::{Depth, Place};
 use unforget_core::listing::ListQuery;
 use unforget_core::medium::{Access, FileKind, Handle, Medium, Os, Stat};
+use unforget_core::observer::Ending;
 use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
 use unforget_core::usage::Reach;

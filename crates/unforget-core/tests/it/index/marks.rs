@@ -86,7 +86,7 @@ fn one_writers_end_does_not_take_the_next_ones_mark() {
     let mut second = scene.catalog().directory().open(&entry).unwrap();
     second.save_turn("two", "[]").unwrap();
     let catalog = scene.catalog();
-    catalog.index().unwrap().update(&touched, unforget_core::index::Ending::Closed).unwrap();
+    catalog.index().unwrap().update(&touched, unforget_core::observer::Ending::Closed).unwrap();
     assert_eq!(marks(&scene), vec![entry.row.id.clone()], "a late goodbye");
     second.save_turn("three", "[]").unwrap();
     assert_eq!(scene.same()[0].row.turns, 4);

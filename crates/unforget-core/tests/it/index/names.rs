@@ -1,6 +1,6 @@
 //! Files of the index that are deleted, or replaced by others, under those who have them open.
 
-use unforget_core::index::Ending;
+use unforget_core::observer::Ending;
 use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};
 

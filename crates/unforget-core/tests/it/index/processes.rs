@@ -68,7 +68,9 @@ fn work(scene: &Scene, who: usize) {
             }
             // Someone else may be writing it, or have deleted it: then it is done another time.
             2 => drop(catalog.index().unwrap().take_in_words(&mut |_, _| true)),
-            _ => drop(catalog.index().unwrap().update(session.touched().unwrap(), unforget_core::index::Ending::Open)),
+            _ => {
+                drop(catalog.index().unwrap().update(session.touched().unwrap(), unforget_core::observer::Ending::Open))
+            }
         }
     }
     if who.is_multiple_of(2) {

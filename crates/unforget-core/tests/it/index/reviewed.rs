@@ -210,9 +210,12 @@ fn a_mark_that_cannot_be_left_beside_a_busy_thread_is_made_up_for() {
     let blocker = rusqlite::Connection::open(scene.home.join("index.sqlite")).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let index = catalog.index().unwrap().clone();
-    let touched =
-        unforget_core::index::Touched { dir: entry.dir.clone(), id: session.id().clone(), token: "another".to_owned() };
-    let thread = std::thread::spawn(move || index.update(&touched, unforget_core::index::Ending::Open).is_err());
+    let touched = unforget_core::observer::Touched {
+        dir: entry.dir.clone(),
+        id: session.id().clone(),
+        token: "another".to_owned(),
+    };
+    let thread = std::thread::spawn(move || index.update(&touched, unforget_core::observer::Ending::Open).is_err());
     session.save_turn("fig", "[]").unwrap();
     assert!(scene.home.join("index.distrust").exists(), "the turn did not wait for the other process");
     assert!(thread.join().unwrap());

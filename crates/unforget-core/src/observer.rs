@@ -1,0 +1,78 @@
+//! What those who write sessions tell the index, and ask of it, without knowing it.
+//!
+//! A session says that it will write before its first append, and how far it came when it closes. It asks for the folds of
+//! its transcript, so that opening reads only what no fold has seen. An observer never makes a session fail.
+
+use std::fmt::Debug;
+
+use crate::layout::AgentDir;
+use crate::reader::LogReader;
+use crate::scan::Scanner;
+use crate::stamp::SessionId;
+use crate::summary::Fold;
+
+/// A session that was written to, and the mark that says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Its agent's directory.
+    pub dir: AgentDir,
+    /// The session.
+    pub id: SessionId,
+    /// The mark.
+    pub token: String,
+}
+
+/// Whether a session will be written again by the same writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Yes.
+    Open,
+    /// No: its lock will be free now.
+    Closed,
+}
+
+/// Why an observer did not take in what was written. It looks at the transcript by itself later.
+#[derive(Debug, thiserror::Error)]
+#[error("the index was not told: {0}")]
+pub struct NotObserved(pub String);
+
+/// What a transcript amounts to, up to a place in it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Folds {
+    pub(crate) scanner: Scanner,
+    pub(crate) fold: Fold,
+    /// Up to which byte, always behind a line feed.
+    pub(crate) scanned: u64,
+    /// Damage met before the scanner was stored.
+    pub(crate) damage: u64,
+}
+
+impl Folds {
+    /// Goes on to the end of the transcript.
+    pub(crate) fn read_on(&mut self, reader: &LogReader) -> crate::error::Result<()> {
+        let mut forward = reader.forward(self.scanned);
+        while let Some(line) = forward.next()? {
+            self.scanner.feed(&line, |record| self.fold.feed(&record));
+        }
+        self.scanned = reader.len();
+        Ok(())
+    }
+
+    /// Takes lines that were appended.
+    pub(crate) fn feed(&mut self, lines: &str) {
+        for line in crate::lines::split(lines.as_bytes(), self.scanned) {
+            self.scanner.feed(&line, |record| self.fold.feed(&record));
+        }
+        self.scanned += lines.len() as u64;
+    }
+}
+
+/// Hears of sessions that are written.
+pub(crate) trait SessionObserver: Debug + Send + Sync {
+    /// Says that a session is about to change.
+    fn will_write(&self, session: &Touched);
+    /// Takes in what was written.
+    fn written(&self, session: &Touched, ending: Ending) -> Result<(), NotObserved>;
+    /// The folds of a transcript, if its beginning is still what they were made of.
+    fn folds(&self, dir: &AgentDir, id: &SessionId, reader: &LogReader) -> Option<Folds>;
+}
