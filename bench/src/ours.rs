@@ -131,7 +131,7 @@ impl Ours {
     fn restore(&self, limits: &Limits) -> Result<usize> {
         let medium = Arc::new(Os::new(&self.work));
         let blobs = Blobs::new(medium.clone());
-        let restored = unforget_core::restore::restore(medium.as_ref(), Path::new(LONG), &blobs, limits);
+        let restored = unforget_core::view::restore(medium.as_ref(), Path::new(LONG), &blobs, limits);
         Ok(context(restored, "restore")?.history.to_json().len())
     }
 

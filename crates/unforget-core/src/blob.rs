@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use crate::encode;
 use crate::error::{Error, IoContext as _, Result};
-use crate::files;
 use crate::json;
 use crate::layout;
 use crate::medium::{Medium, Replacement, parent, read_small, replace_durable};
@@ -123,7 +122,7 @@ impl Blobs {
         let mut members = Vec::with_capacity(draft.members().len());
         for (name, value) in draft.members() {
             let is_file = draft.kind() == "file" && FILE_PAYLOADS.contains(&name.as_str());
-            let slim = if name == FULL || (is_file && files::is_payload(value)) {
+            let slim = if name == FULL || (is_file && is_content(value)) {
                 pointers.push(format!("/{name}"));
                 self.reference(value)?
             } else if value.len() > BLOB_LIMIT && PAYLOADS.contains(&name.as_str()) {
@@ -227,6 +226,11 @@ impl Blobs {
             }
         }
     }
+}
+
+/// Whether the JSON text in a draft is a content that goes to the blob store.
+pub(crate) fn is_content(value: &str) -> bool {
+    value.starts_with('"') || value.starts_with("{\"base64\":")
 }
 
 /// The references in a record; `None` for one that is not well formed.

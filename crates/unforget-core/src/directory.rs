@@ -13,18 +13,16 @@ use std::time::Duration;
 use crate::blob::Blobs;
 use crate::error::{Error, IoContext as _, Result};
 use crate::history::Limits;
-use crate::index::Index;
 use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::log::{Durability, Log};
 use crate::medium::{Access, Handle, Medium, parent, publish_durable};
-use crate::observer::{Ending, SessionObserver, Touched};
+use crate::observer::{Notice, SessionObserver};
 use crate::reader::LogReader;
-use crate::restore::{self, Restored};
-use crate::session::{self, Session};
+use crate::session::{self, Session, Shared};
 use crate::stamp::{SessionId, SharedSource};
 use crate::summary::{self, Row, State};
-use crate::view::ViewCache;
+use crate::view::{self, Restored, ViewCache};
 
 mod find;
 mod list;
@@ -78,54 +76,50 @@ pub struct Listing {
 /// The directory that a store's sessions are in, below the index that [`crate::store`] asks.
 #[derive(Clone)]
 pub struct Directory {
-    medium: Arc<dyn Medium>,
-    source: SharedSource,
-    durability: Durability,
-    index: Option<Arc<Index>>,
-    views: Arc<ViewCache>,
+    shared: Shared,
 }
 
 impl std::fmt::Debug for Directory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Directory").field("root", &self.medium.root()).finish_non_exhaustive()
+        f.debug_struct("Directory").field("root", &self.shared.medium.root()).finish_non_exhaustive()
     }
 }
 
 impl Directory {
     /// The directory that a medium is of; nothing is read or created yet.
     pub fn new(medium: Arc<dyn Medium>, source: SharedSource, durability: Durability) -> Self {
-        Self { medium, source, durability, index: None, views: Arc::default() }
+        Self { shared: Shared { medium, source, durability, observer: None, views: Arc::default() } }
     }
 
-    /// The same directory, whose writers tell an index, if there is one, what they are about to change.
-    pub(crate) fn indexed(self, index: Option<Arc<Index>>) -> Self {
-        Self { index, ..self }
+    /// The same directory, whose writers tell an observer, if there is one, what they are about to change.
+    pub(crate) fn observed(self, observer: Option<Arc<dyn SessionObserver>>) -> Self {
+        Self { shared: Shared { observer, ..self.shared } }
     }
 
     /// The same directory, whose open sessions share the memory of their views with those of other stores.
     pub(crate) fn viewed(self, views: Arc<ViewCache>) -> Self {
-        Self { views, ..self }
+        Self { shared: Shared { views, ..self.shared } }
     }
 
     /// The medium, for the parts of the program that look at files.
     pub fn medium(&self) -> &Arc<dyn Medium> {
-        &self.medium
+        &self.shared.medium
     }
 
     /// The clock and source of ids.
     pub fn source(&self) -> &SharedSource {
-        &self.source
+        &self.shared.source
     }
 
     /// The blob store.
     pub fn blobs(&self) -> Blobs {
-        Blobs::new(self.medium.clone())
+        Blobs::new(self.shared.medium.clone())
     }
 
     /// Creates a session; it is its key's current one from now on.
     pub fn create(&self, key: &Key, label: Option<&str>) -> Result<Session> {
-        let now_ms = self.source.now_ms();
-        let id = self.source.new_id(now_ms);
+        let now_ms = self.shared.source.now_ms();
+        let id = self.shared.source.new_id(now_ms);
         let header = session::encode_all(&self.blobs(), &session::header_draft(&id, key, label), &[], now_ms)?;
         self.adopt(key, &id, header.as_bytes())?;
         let dir = AgentDir::of(key.agent());
@@ -136,38 +130,41 @@ impl Directory {
     pub(crate) fn adopt(&self, key: &Key, id: &SessionId, transcript: &[u8]) -> Result<()> {
         let dir = AgentDir::of(key.agent());
         let path = dir.transcript(id);
-        self.medium.create_dir(&dir.sessions()).context("create", &dir.sessions())?;
-        match publish_durable(self.medium.as_ref(), &path, transcript).context("write", &path)? {
+        self.shared.medium.create_dir(&dir.sessions()).context("create", &dir.sessions())?;
+        match publish_durable(self.shared.medium.as_ref(), &path, transcript).context("write", &path)? {
             true => Ok(()),
-            false => Err(Error::Exists { path: self.medium.root().join(path) }),
+            false => Err(Error::Exists { path: self.shared.medium.root().join(path) }),
         }
     }
 
     /// Adds whole lines to a transcript, if it still is what it was when it was read; says whether it was.
     ///
-    /// They are lines of someone else, byte for byte, so no [`Session`] writes them; the index is told all the same.
+    /// They are lines of someone else, byte for byte, so no [`Session`] writes them; this also notifies the observer.
     pub(crate) fn carry_on(&self, dir: &AgentDir, id: &SessionId, known: &[u8], lines: &[u8]) -> Result<bool> {
         let path = dir.transcript(id);
-        let (mut log, _) = Log::open(self.medium.clone(), &path, Durability::PowerLoss)?;
+        let (mut log, _) = Log::open(self.shared.medium.clone(), &path, Durability::PowerLoss)?;
         // Looked at again behind the lock: who writes there meanwhile goes on differently.
-        if LogReader::open(self.medium.as_ref(), &path)?.read_all()? != known {
+        if LogReader::open(self.shared.medium.as_ref(), &path)?.read_all()? != known {
             return Ok(false);
         }
-        let token = uuid::Uuid::now_v7().to_string();
-        let touched = Touched { dir: dir.clone(), id: id.clone(), token };
-        if let Some(index) = &self.index {
-            index.mark(&touched.dir, &touched.id, &touched.token);
-        }
+        let mut notice = self.notice(dir, id);
+        notice.iter_mut().for_each(Notice::give);
         log.append(lines)?;
-        match self.index.as_ref().map(|index| index.update(&touched, Ending::Closed)) {
+        match notice.map(|notice| notice.close()) {
             // If it could not be brought up to date now, the mark is still there.
             None | Some(Ok(()) | Err(_)) => Ok(true),
         }
     }
 
-    /// The index that writers tell, if there is one.
-    pub(crate) fn index(&self) -> Option<&Arc<Index>> {
-        self.index.as_ref()
+    /// What a writer of a session tells the observer, if there is one.
+    fn notice(&self, dir: &AgentDir, id: &SessionId) -> Option<Notice> {
+        let observer = self.shared.observer.clone()?;
+        Some(Notice::new(observer, dir.clone(), id.clone()))
+    }
+
+    /// What hears of changes, if anything does.
+    pub(crate) fn observer(&self) -> Option<&Arc<dyn SessionObserver>> {
+        self.shared.observer.as_ref()
     }
 
     /// Opens the current session of a key for writing, found without an index.
@@ -204,9 +201,11 @@ impl Directory {
     /// Waits for the right to create an agent's sessions by key; it ends when the handle drops.
     fn take_turn(&self, dir: &AgentDir) -> Result<Box<dyn Handle>> {
         let path = dir.turnstile();
-        self.medium.create_dir(parent(&path)).context("create", parent(&path))?;
-        let file = match self.medium.open(&path, Access::CreateNew) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.medium.open(&path, Access::Append),
+        self.shared.medium.create_dir(parent(&path)).context("create", parent(&path))?;
+        let file = match self.shared.medium.open(&path, Access::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.shared.medium.open(&path, Access::Append)
+            }
             other => other,
         };
         let file = file.context("open", &path)?;
@@ -216,7 +215,7 @@ impl Directory {
             }
             std::thread::sleep(TURN_PAUSE);
         }
-        let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
+        let holder = file.stat().ok().and_then(|stat| self.shared.medium.lock_holder(&stat));
         Err(Error::Busy { path, holder: holder.unwrap_or_else(|| "another process".to_owned()) })
     }
 
@@ -239,7 +238,7 @@ impl Directory {
         let (id, path) = self.usable(entry)?;
         let stated = entry.row.key.clone();
         if entry.row.state == State::Mismatch {
-            let header = session::header(&LogReader::open(self.medium.as_ref(), &path)?)?.unwrap_or_default();
+            let header = session::header(&LogReader::open(self.shared.medium.as_ref(), &path)?)?.unwrap_or_default();
             let found = header.id.filter(|found| found != id.as_str()).or(stated).unwrap_or_default();
             return Err(Error::Mismatch { path, found });
         }
@@ -258,19 +257,17 @@ impl Directory {
     }
 
     fn open_session(&self, dir: &AgentDir, id: SessionId, key: Key) -> Result<Session> {
-        let (medium, source) = (self.medium.clone(), self.source.clone());
-        let told = self.index.clone().map(|index| (index as Arc<dyn SessionObserver>, dir.clone()));
-        Session::open(medium, source, &dir.transcript(&id), id, key, self.durability, told, self.views.clone())
+        Session::open(&self.shared, dir, id, key)
     }
 
     /// Opens a session for reading.
     pub fn read(&self, entry: &Entry) -> Result<LogReader> {
-        LogReader::open(self.medium.as_ref(), &self.path(entry)?)
+        LogReader::open(self.shared.medium.as_ref(), &self.path(entry)?)
     }
 
     /// The conversation as it would be sent now.
     pub fn history(&self, entry: &Entry, limits: &Limits) -> Result<Restored> {
-        restore::restore(self.medium.as_ref(), &self.path(entry)?, &self.blobs(), limits)
+        view::restore(self.shared.medium.as_ref(), &self.path(entry)?, &self.blobs(), limits)
     }
 
     /// Where a session's transcript is, deleted or not.
@@ -278,9 +275,10 @@ impl Directory {
         let id = entry_id(entry)?;
         match entry.row.state {
             State::Deleted => Ok(entry.dir.trashed(&id)),
-            State::Missing => {
-                Err(Error::Missing { id: id.to_string(), path: self.medium.root().join(entry.dir.transcript(&id)) })
-            }
+            State::Missing => Err(Error::Missing {
+                id: id.to_string(),
+                path: self.shared.medium.root().join(entry.dir.transcript(&id)),
+            }),
             _ => Ok(entry.dir.transcript(&id)),
         }
     }

@@ -6,12 +6,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::blob::{BlobRef, references};
 use crate::directory::{Directory, Entry};
 use crate::error::{Error, IoContext as _, Result};
 use crate::exposure::Exposure;
-use crate::index::Trouble;
+use crate::index::{Index, Trouble};
 use crate::layout;
 use crate::medium::{FileKind, TEMPORARY};
 use crate::reader::LogReader;
@@ -89,8 +90,13 @@ impl Diagnosis {
     }
 }
 
-/// Looks at everything in a store; `progress` hears of each file.
-pub fn examine(store: &Directory, mode: Mode, mut progress: impl FnMut(&Path)) -> Result<Diagnosis> {
+/// Looks at everything in a store, also its index if it has one; `progress` hears of each file.
+pub fn examine(
+    store: &Directory,
+    index: Option<&Arc<Index>>,
+    mode: Mode,
+    mut progress: impl FnMut(&Path),
+) -> Result<Diagnosis> {
     let mut diagnosis = Diagnosis::default();
     permissions(store, mode, Path::new(""), 0o700, &mut diagnosis)?;
     let listing = store.list_with(|path, _| progress(path))?;
@@ -136,13 +142,13 @@ pub fn examine(store: &Directory, mode: Mode, mut progress: impl FnMut(&Path)) -
     }
     blobs(store, &mut diagnosis, &mut progress)?;
     leftovers(store, mode, Path::new(""), &mut diagnosis)?;
-    index(store, mode, &mut diagnosis);
+    examine_index(store, index, mode, &mut diagnosis);
     Ok(diagnosis)
 }
 
 /// The index is a cache: one that is wrong is put aside, and the next question builds another.
-fn index(store: &Directory, mode: Mode, diagnosis: &mut Diagnosis) {
-    let Some(index) = store.index() else { return };
+fn examine_index(store: &Directory, index: Option<&Arc<Index>>, mode: Mode, diagnosis: &mut Diagnosis) {
+    let Some(index) = index else { return };
     let problems = match index.examine(store) {
         Ok(problems) => problems,
         Err(Trouble::Absent | Trouble::Busy) => return,

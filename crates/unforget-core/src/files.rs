@@ -25,7 +25,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use content::is_payload;
 pub use content::{Content, MAX_KEPT, Seen, bytes};
 pub use plan::{Action, Found, Plan, Standing, Step};
 

@@ -22,10 +22,11 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::error::Error;
-use crate::layout::{self, AgentDir};
+use crate::layout::{self, AgentDir, Place};
 use crate::medium::{Access, Medium};
 use crate::observer::{Ending, Folds, NotObserved, SessionObserver, Touched};
 use crate::reader::LogReader;
+use crate::snapshot;
 use crate::stamp::{SessionId, SharedSource};
 use crate::summary::State;
 
@@ -80,7 +81,7 @@ impl fmt::Display for Trouble {
         match self {
             Trouble::Absent => f.write_str("there is none"),
             Trouble::Unusable(why) => f.write_str(why),
-            Trouble::Newer { version, known } => f.write_str(&newer(*version, *known)),
+            Trouble::Newer { version, known } => f.write_str(&snapshot::newer(*version, *known)),
             Trouble::Busy => f.write_str("another process is writing it"),
             Trouble::Refused(why) => f.write_str(why),
             Trouble::Store(error) => error.fmt(f),
@@ -116,61 +117,17 @@ impl From<rusqlite::Error> for Trouble {
     }
 }
 
-/// Says of a cache that a newer version of the program made it.
-pub(crate) fn newer(version: impl fmt::Display, known: impl fmt::Display) -> String {
-    format!("a newer version of unforget made it (version {version}, and this program knows {known})")
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Store(error) => error,
+            other => Error::Invalid(format!("the index: {other}")),
+        }
+    }
 }
 
 /// The result of asking the index.
 pub type Asked<T> = std::result::Result<T, Trouble>;
-
-/// Where a session is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
-    /// Among its agent's sessions.
-    Agents,
-    /// In the trash.
-    Trash,
-}
-
-impl Place {
-    pub(crate) const ALL: [Place; 2] = [Place::Agents, Place::Trash];
-
-    fn number(self) -> i64 {
-        match self {
-            Place::Agents => 0,
-            Place::Trash => 1,
-        }
-    }
-
-    fn of(number: i64) -> Self {
-        if number == 0 { Place::Agents } else { Place::Trash }
-    }
-
-    /// The directory of an agent's transcripts.
-    pub(crate) fn folder(self, dir: &AgentDir) -> PathBuf {
-        match self {
-            Place::Agents => dir.sessions(),
-            Place::Trash => dir.trash(),
-        }
-    }
-
-    /// A session's transcript.
-    pub(crate) fn transcript(self, dir: &AgentDir, id: &SessionId) -> PathBuf {
-        match self {
-            Place::Agents => dir.transcript(id),
-            Place::Trash => dir.trashed(id),
-        }
-    }
-
-    /// The directory of all agents.
-    pub(crate) fn top(self) -> &'static Path {
-        Path::new(match self {
-            Place::Agents => layout::AGENTS,
-            Place::Trash => layout::TRASH,
-        })
-    }
-}
 
 /// The index of a home directory; nothing is opened before it is needed.
 pub struct Index {
@@ -319,12 +276,26 @@ impl SessionObserver for Index {
         self.mark(&session.dir, &session.id, &session.token);
     }
 
-    fn written(&self, session: &Touched, ending: Ending) -> std::result::Result<(), NotObserved> {
+    fn written(&self, session: &Touched, ending: Ending) -> Result<(), NotObserved> {
         self.update(session, ending).map_err(|trouble| NotObserved(trouble.to_string()))
     }
 
     fn folds(&self, dir: &AgentDir, id: &SessionId, reader: &LogReader) -> Option<Folds> {
         self.known_folds(dir, id, reader).ok().flatten()
+    }
+
+    fn trashed(&self, sessions: &[(&AgentDir, &SessionId)]) {
+        self.follow_to_trash(sessions.iter().copied());
+    }
+
+    fn purged(&self, dir: &AgentDir, id: &SessionId) {
+        match self.forget_purged(dir, id) {
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    fn dropped(&self, dir: &AgentDir, id: &str) -> Result<(), Error> {
+        Ok(self.forget_missing(dir, id)?)
     }
 }
 

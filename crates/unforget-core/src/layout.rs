@@ -149,6 +149,54 @@ impl AgentDir {
     }
 }
 
+/// Where a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// Among its agent's sessions.
+    Agents,
+    /// In the trash.
+    Trash,
+}
+
+impl Place {
+    pub(crate) const ALL: [Place; 2] = [Place::Agents, Place::Trash];
+
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Place::Agents => 0,
+            Place::Trash => 1,
+        }
+    }
+
+    pub(crate) fn of(number: i64) -> Self {
+        if number == 0 { Place::Agents } else { Place::Trash }
+    }
+
+    /// The directory of an agent's transcripts.
+    pub(crate) fn folder(self, dir: &AgentDir) -> PathBuf {
+        match self {
+            Place::Agents => dir.sessions(),
+            Place::Trash => dir.trash(),
+        }
+    }
+
+    /// A session's transcript.
+    pub(crate) fn transcript(self, dir: &AgentDir, id: &SessionId) -> PathBuf {
+        match self {
+            Place::Agents => dir.transcript(id),
+            Place::Trash => dir.trashed(id),
+        }
+    }
+
+    /// The directory of all agents.
+    pub(crate) fn top(self) -> &'static Path {
+        Path::new(match self {
+            Place::Agents => AGENTS,
+            Place::Trash => TRASH,
+        })
+    }
+}
+
 /// Where the marks of what a remote may not have are.
 pub fn outbox(remote: &str) -> PathBuf {
     Path::new(OUTBOX).join(encode::file_name(remote))

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::Entry;
-use crate::index::Place;
 use crate::key::Key;
+use crate::layout::Place;
 use crate::summary::{Row, State};
 
 /// How many sessions a page has if nobody says.

@@ -4,7 +4,9 @@
 //! its transcript, so that opening reads only what no fold has seen. An observer never makes a session fail.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
+use crate::error::Result;
 use crate::layout::AgentDir;
 use crate::reader::LogReader;
 use crate::scan::Scanner;
@@ -49,7 +51,7 @@ pub(crate) struct Folds {
 
 impl Folds {
     /// Goes on to the end of the transcript.
-    pub(crate) fn read_on(&mut self, reader: &LogReader) -> crate::error::Result<()> {
+    pub(crate) fn read_on(&mut self, reader: &LogReader) -> Result<()> {
         let mut forward = reader.forward(self.scanned);
         while let Some(line) = forward.next()? {
             self.scanner.feed(&line, |record| self.fold.feed(&record));
@@ -67,12 +69,61 @@ impl Folds {
     }
 }
 
-/// Hears of sessions that are written.
+/// Hears of sessions that change, and knows their folds.
 pub(crate) trait SessionObserver: Debug + Send + Sync {
-    /// Says that a session is about to change.
+    /// A session is about to change.
     fn will_write(&self, session: &Touched);
-    /// Takes in what was written.
-    fn written(&self, session: &Touched, ending: Ending) -> Result<(), NotObserved>;
+    /// A session changed.
+    fn written(&self, session: &Touched, ending: Ending) -> std::result::Result<(), NotObserved>;
     /// The folds of a transcript, if its beginning is still what they were made of.
     fn folds(&self, dir: &AgentDir, id: &SessionId, reader: &LogReader) -> Option<Folds>;
+    /// Sessions moved to the trash.
+    fn trashed(&self, sessions: &[(&AgentDir, &SessionId)]);
+    /// A session left the trash for good. An observer that cannot note it now lists the session as missing.
+    fn purged(&self, dir: &AgentDir, id: &SessionId);
+    /// A user wants no row any more for a session whose transcript is gone.
+    fn dropped(&self, dir: &AgentDir, id: &str) -> Result<()>;
+}
+
+/// One writer's word to an observer: once before its first append, and once when it is done.
+pub(crate) struct Notice {
+    observer: Arc<dyn SessionObserver>,
+    touched: Touched,
+    is_given: bool,
+}
+
+impl Notice {
+    pub(crate) fn new(observer: Arc<dyn SessionObserver>, dir: AgentDir, id: SessionId) -> Self {
+        let token = uuid::Uuid::now_v7().to_string();
+        Self { observer, touched: Touched { dir, id, token }, is_given: false }
+    }
+
+    /// Says, once, that the session changes.
+    pub(crate) fn give(&mut self) {
+        if !self.is_given {
+            self.observer.will_write(&self.touched);
+            self.is_given = true;
+        }
+    }
+
+    /// What the observer has been told of; none before it was told.
+    pub(crate) fn touched(&self) -> Option<&Touched> {
+        self.is_given.then_some(&self.touched)
+    }
+
+    /// Says that the writer is done, while it still holds the session's lock: no other writer's mark is taken.
+    pub(crate) fn close(&self) -> std::result::Result<(), NotObserved> {
+        if self.is_given { self.observer.written(&self.touched, Ending::Closed) } else { Ok(()) }
+    }
+
+    /// What the observer knows of the transcript.
+    pub(crate) fn folds(&self, reader: &LogReader) -> Option<Folds> {
+        self.observer.folds(&self.touched.dir, &self.touched.id, reader)
+    }
+}
+
+impl Debug for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Notice").field(&self.touched).finish()
+    }
 }

@@ -15,19 +15,19 @@ const MEMBER: &str = ",\"crc\":\"";
 
 /// The lines of a copy so far.
 #[derive(Debug, Default)]
-pub struct Rechain {
+pub(crate) struct Rechain {
     previous: u32,
     out: String,
 }
 
 impl Rechain {
     /// The checksum that the next line is chained to.
-    pub fn previous(&self) -> u32 {
+    pub(crate) fn previous(&self) -> u32 {
         self.previous
     }
 
     /// Adds a line, given without its line feed.
-    pub fn push(&mut self, line: &str) {
+    pub(crate) fn push(&mut self, line: &str) {
         let digits = line.len().checked_sub(END.len() + DIGITS);
         let chained = digits
             .filter(|at| line.get(..*at).is_some_and(|before| before.ends_with(MEMBER)))
@@ -49,7 +49,7 @@ impl Rechain {
     }
 
     /// The copy.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.out
     }
 }

@@ -16,10 +16,12 @@ use crate::json;
 mod claude;
 mod draft;
 mod parse;
+mod tokens;
 
 pub use claude::Foreign;
 pub use draft::{Draft, Envelope};
 use parse::{Field, Fields};
+pub use tokens::Tokens;
 
 /// The version that this program writes.
 pub const VERSION: u64 = 1;

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::lines::Physical;
 use crate::log::{Durability, Log};
 use crate::medium::Medium;
-use crate::observer::{Ending, SessionObserver, Touched};
+use crate::observer::Notice;
 use crate::reader::LogReader;
 use crate::scan::Scanner;
 
@@ -36,37 +36,19 @@ pub fn payloads(line: &[u8]) -> Vec<BlobRef> {
 pub struct Intake {
     log: Log,
     medium: Arc<dyn Medium>,
-    told: Option<Told>,
-}
-
-/// The index that is told.
-struct Told {
-    index: Arc<dyn SessionObserver>,
-    touched: Touched,
-    is_told: bool,
-}
-
-impl std::fmt::Debug for Told {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Told").field(&self.touched).finish()
-    }
+    notice: Option<Notice>,
 }
 
 impl Intake {
     /// Opens a transcript that no index knows.
     pub fn open(medium: Arc<dyn Medium>, path: &Path) -> Result<Self> {
-        Self::told(medium, path, None)
+        Self::noticed(medium, path, None)
     }
 
     /// Opens a transcript that an index may know.
-    pub(crate) fn told(
-        medium: Arc<dyn Medium>,
-        path: &Path,
-        told: Option<(Arc<dyn SessionObserver>, Touched)>,
-    ) -> Result<Self> {
+    pub(crate) fn noticed(medium: Arc<dyn Medium>, path: &Path, notice: Option<Notice>) -> Result<Self> {
         let (log, sealed) = Log::open(medium.clone(), path, Durability::PowerLoss)?;
-        let told = told.map(|(index, touched)| Told { index, touched, is_told: false });
-        let mut intake = Self { log, medium, told };
+        let mut intake = Self { log, medium, notice };
         if sealed.is_some() {
             intake.tell();
         }
@@ -86,18 +68,13 @@ impl Intake {
 
     /// Tells the index, once, that the session changes.
     pub(crate) fn tell(&mut self) {
-        if let Some(told) = self.told.as_mut().filter(|told| !told.is_told) {
-            told.index.will_write(&told.touched);
-            told.is_told = true;
-        }
+        self.notice.iter_mut().for_each(Notice::give);
     }
 
     /// Ends the writing and brings the index up to date; if it cannot be now, its mark is still there.
     pub fn close(self) {
-        if let Some(told) = self.told.as_ref().filter(|told| told.is_told) {
-            match told.index.written(&told.touched, Ending::Closed) {
-                Ok(()) | Err(_) => {}
-            }
+        match self.notice.as_ref().map_or(Ok(()), Notice::close) {
+            Ok(()) | Err(_) => {}
         }
     }
 }

@@ -19,16 +19,15 @@ use crate::layout::AgentDir;
 use crate::lines::MAX_LINE;
 use crate::log::{Durability, Log, Sealed};
 use crate::medium::{Medium, Stat};
-use crate::observer::{Ending, Folds, NotObserved, SessionObserver, Touched};
+use crate::observer::{Folds, NotObserved, Notice, SessionObserver, Touched};
 use crate::reader::LogReader;
 use crate::recent::{End, context_in_force};
 use crate::record::{Body, Draft, Envelope};
 use crate::report::Report;
-use crate::restore::Restored;
 use crate::stamp::{SessionId, SharedSource};
 use crate::summary::{Fold, Row, claude_key};
 use crate::tree::Tree;
-use crate::view::{self, Slot, ViewCache};
+use crate::view::{self, Restored, Slot, ViewCache};
 
 /// A session opened for writing.
 pub struct Session {
@@ -47,12 +46,15 @@ pub struct Session {
     folds: Mutex<Option<Folds>>,
 }
 
-/// The index, which hears that the session changes.
-struct Notice {
-    observer: Arc<dyn SessionObserver>,
-    touched: Touched,
-    /// Whether it was told, which it is before the first append.
-    is_told: bool,
+/// What all sessions of a store share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) medium: Arc<dyn Medium>,
+    pub(crate) source: SharedSource,
+    /// What an acknowledged write survives.
+    pub(crate) durability: Durability,
+    pub(crate) observer: Option<Arc<dyn SessionObserver>>,
+    pub(crate) views: Arc<ViewCache>,
 }
 
 /// A draft whose large payloads are in the blob store, and where it refers to them.
@@ -70,43 +72,32 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     /// Opens a transcript; `key` is for one whose header was lost.
-    pub(crate) fn open(
-        medium: Arc<dyn Medium>,
-        source: SharedSource,
-        path: &std::path::Path,
-        id: SessionId,
-        key: Key,
-        durability: Durability,
-        told: Option<(Arc<dyn SessionObserver>, AgentDir)>,
-        views: Arc<ViewCache>,
-    ) -> Result<Self> {
+    pub(crate) fn open(shared: &Shared, dir: &AgentDir, id: SessionId, key: Key) -> Result<Self> {
+        let (medium, path) = (&shared.medium, &dir.transcript(&id));
         let found = header(&LogReader::open(medium.as_ref(), path)?)?;
         if found.as_ref().is_some_and(|header| header.is_foreign) {
-            return Err(Error::NotOurs { path: path.to_path_buf(), owner: CLAUDE_CODE });
+            return Err(Error::NotOurs { path: path.clone(), owner: CLAUDE_CODE });
         }
         if let Some(found) = found.as_ref().and_then(|header| header.id.clone()).filter(|found| *found != id.as_str()) {
-            return Err(Error::Mismatch { path: path.to_path_buf(), found });
+            return Err(Error::Mismatch { path: path.clone(), found });
         }
-        let (log, sealed) = Log::open(medium.clone(), path, durability)?;
+        let (log, sealed) = Log::open(medium.clone(), path, shared.durability)?;
         let end = End::of(&LogReader::open(medium.as_ref(), path)?)?;
         let known = found.as_ref().and_then(|header| header.key.as_deref()).and_then(|key| key.parse().ok());
         let has_header = found.is_some();
         let key = known.unwrap_or(key);
-        let notice = told.map(|(observer, dir)| {
-            let token = uuid::Uuid::now_v7().to_string();
-            Notice { observer, touched: Touched { dir, id: id.clone(), token }, is_told: false }
-        });
+        let notice = shared.observer.clone().map(|observer| Notice::new(observer, dir.clone(), id.clone()));
         let mut session = Self {
             blobs: Blobs::new(medium.clone()),
-            medium,
-            source,
+            medium: medium.clone(),
+            source: shared.source.clone(),
             log,
             id,
             key,
             end,
             sealed,
             notice,
-            view: Slot::new(views),
+            view: Slot::new(shared.views.clone()),
             folds: Mutex::default(),
         };
         if session.sealed.is_some() {
@@ -122,24 +113,18 @@ impl Session {
 
     /// Tells the index, once, that the session changes.
     fn tell(&mut self) {
-        if let Some(notice) = self.notice.as_mut().filter(|notice| !notice.is_told) {
-            notice.observer.will_write(&notice.touched);
-            notice.is_told = true;
-        }
+        self.notice.iter_mut().for_each(Notice::give);
     }
 
     /// What the index is to be told about after a turn: nothing if nothing was written.
     pub fn touched(&self) -> Option<&Touched> {
-        self.notice.as_ref().filter(|notice| notice.is_told).map(|notice| &notice.touched)
+        self.notice.as_ref().and_then(Notice::touched)
     }
 
     /// Ends the writing: the index is brought up to date while the session's lock is still held, so that no other
     /// writer's mark is taken. The error is only about the index; it will look for itself later.
     pub fn close(self) -> std::result::Result<(), NotObserved> {
-        match &self.notice {
-            Some(notice) if notice.is_told => notice.observer.written(&notice.touched, Ending::Closed),
-            _ => Ok(()),
-        }
+        self.notice.as_ref().map_or(Ok(()), Notice::close)
     }
 
     /// Why others can change the transcript, unless that is what they were let in for.
@@ -187,10 +172,7 @@ impl Session {
             Some(folds) => folds,
             None => {
                 let reader = self.reader()?;
-                let indexed = self
-                    .notice
-                    .as_ref()
-                    .and_then(|notice| notice.observer.folds(&notice.touched.dir, &notice.touched.id, &reader));
+                let indexed = self.notice.as_ref().and_then(|notice| notice.folds(&reader));
                 let mut folds = indexed.unwrap_or_default();
                 folds.read_on(&reader)?;
                 folds
@@ -360,7 +342,7 @@ impl Session {
             }
         }
         let reader = LogReader::open(self.medium.as_ref(), path)?;
-        let (seen, view) = view::look(&reader, &self.blobs, limits, true, look)?;
+        let (seen, view) = view::load(&reader, &self.blobs, limits, true, look)?;
         if let Some(view) = view {
             self.view.put(view);
         }

@@ -4,6 +4,7 @@
 //! missing, cut, damaged or from a newer version is as good as none: everything in it can be read from the
 //! transcripts, except that a session once existed whose file is now gone. One from a newer version is never replaced: the program that wrote it needs it.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -49,6 +50,11 @@ pub enum Written {
     Left(String),
 }
 
+/// Says of a cache that a newer version of the program made it.
+pub(crate) fn newer(version: impl fmt::Display, known: impl fmt::Display) -> String {
+    format!("a newer version of unforget made it (version {version}, and this program knows {known})")
+}
+
 /// Reads a snapshot, whatever is there.
 pub fn read(medium: &dyn Medium, path: &Path) -> Found {
     let bytes = match read_small(medium, path, MAX_SNAPSHOT) {
@@ -63,7 +69,7 @@ pub fn read(medium: &dyn Medium, path: &Path) -> Found {
     struct Version {
         version: u64,
     }
-    let newer = |version| Found::Newer(crate::index::newer(version, VERSION));
+    let newer = |version| Found::Newer(self::newer(version, VERSION));
     match serde_json::from_slice::<Wire>(&bytes) {
         Ok(wire) if wire.version > VERSION => newer(wire.version),
         Ok(wire) => Found::Rows(wire.sessions),

@@ -9,18 +9,21 @@ use std::sync::Arc;
 
 use crate::directory::{Directory, Entry, Listing, describe};
 use crate::error::{Error, Result};
-use crate::index::{self, Asked, Caught, Depth, Index, Place, Trouble};
+use crate::index::{self, Asked, Caught, Depth, Index, Trouble};
 use crate::key::Key;
+use crate::layout::Place;
 use crate::listing::{self, ListQuery, Page};
 use crate::snapshot::Written;
 use crate::summary::State;
 
 mod builder;
+mod collect;
 mod search;
 mod sessions;
 mod spent;
 
 pub use builder::Builder;
+pub use collect::{Facts, Reach, Unread, collect};
 pub use search::{Scan, Way};
 
 /// How often a page is asked for anew because something in it had changed.
@@ -33,6 +36,7 @@ pub type Holders = HashMap<(u64, u64), String>;
 #[derive(Debug, Clone)]
 pub struct Store {
     directory: Directory,
+    index: Option<Arc<Index>>,
 }
 
 /// An answer, and what was odd on the way to it.
@@ -72,7 +76,7 @@ impl Store {
 
     /// The index, if there is to be one.
     pub fn index(&self) -> Option<&Arc<Index>> {
-        self.directory.index()
+        self.index.as_ref()
     }
 
     /// Asks the index, up to date; if it cannot answer, the files.
@@ -286,14 +290,5 @@ impl Store {
             }
         }
         Ok(notes)
-    }
-}
-
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Store(error) => error,
-            other => Error::Invalid(format!("the index: {other}")),
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! The conversation as the model sees it, in memory, fed by what the log acknowledged.
 //!
-//! [`View::load`] reads the newest records from the transcript and keeps them parsed, payloads put back. [`View::feed`] takes
+//! [`load`] reads the newest records from the transcript and keeps them parsed, payloads put back. [`View::feed`] takes
 //! the lines of an append that the log acknowledged, so the next request needs no reading. A compaction, a trim or a move of
 //! the head chooses anew among the records in memory. Where the file alone can tell ([`View::feed`] says so), the owner
 //! drops the view and loads it again.
@@ -12,8 +12,9 @@ use self_cell::self_cell;
 
 use crate::blob::Blobs;
 use crate::error::Result;
-use crate::history::{Limits, Path};
+use crate::history::{self, History, Limits, Path};
 use crate::lines::split;
+use crate::medium::Medium;
 use crate::reader::LogReader;
 use crate::recent::{Candidate, Cut, Recent, budget, choose_again};
 use crate::record::Record;
@@ -95,8 +96,36 @@ impl std::fmt::Debug for View {
     }
 }
 
+/// A history, and how it went.
+#[derive(Debug)]
+pub struct Restored {
+    /// The conversation as it would be sent.
+    pub history: History<'static>,
+    /// Everything that was met on the way to it.
+    pub report: Report,
+}
+
+/// Rebuilds the history of a transcript.
+pub fn restore(medium: &dyn Medium, path: &std::path::Path, blobs: &Blobs, limits: &Limits) -> Result<Restored> {
+    read(medium, path, blobs, limits, |path, report| Restored {
+        history: history::rebuild(path, limits).into_owned(),
+        report,
+    })
+}
+
+/// Shows the records that the conversation of a transcript goes on from, payloads put back.
+pub fn read<T>(
+    medium: &dyn Medium,
+    path: &std::path::Path,
+    blobs: &Blobs,
+    limits: &Limits,
+    look: impl FnOnce(&Path<'_, '_>, Report) -> T,
+) -> Result<T> {
+    load(&LogReader::open(medium, path)?, blobs, limits, false, look).map(|(seen, _)| seen)
+}
+
 /// Shows the records that the conversation of a transcript goes on from, payloads put back; the view of them, if it can be fed.
-pub(crate) fn look<T>(
+pub(crate) fn load<T>(
     reader: &LogReader,
     blobs: &Blobs,
     limits: &Limits,
@@ -116,7 +145,7 @@ pub(crate) fn look<T>(
         let mut records = kept.collect::<Option<Vec<Kept>>>()?;
         let context = recent.has_context().then(|| records.remove(0));
         let (len, identity) = (reader.len(), reader.identity());
-        Some(View { limits: limits.clone(), len, identity, scanner, context, records, cut: recent.cut(), notes })
+        Some(View { limits: *limits, len, identity, scanner, context, records, cut: recent.cut(), notes })
     });
     Ok((seen, view.flatten()))
 }

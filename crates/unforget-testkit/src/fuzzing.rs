@@ -21,8 +21,8 @@ use unforget_core::lines::{self, Physical, Piece};
 use unforget_core::reader::LogReader;
 use unforget_core::recent::End;
 use unforget_core::report::NoteKind;
-use unforget_core::restore;
 use unforget_core::scan::{Scan, scan};
+use unforget_core::view;
 
 use crate::crash::CrashMedium;
 use crate::rules::{self, Rejection, Server};
@@ -183,7 +183,7 @@ pub fn request(bytes: &[u8]) {
         assert_accepted(&rebuild_all(&scanned.records, &limits), &format!("all records in {budget} tokens"));
         if openable {
             let blobs = Blobs::new(std::sync::Arc::new(medium.clone()));
-            let restored = expect("restore", restore::restore(&medium, Path::new(FILE), &blobs, &limits));
+            let restored = expect("restore", view::restore(&medium, Path::new(FILE), &blobs, &limits));
             assert_accepted(&restored.history, &format!("the end of the transcript in {budget} tokens"));
         }
     }

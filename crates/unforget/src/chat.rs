@@ -22,7 +22,7 @@ use unforget_core::directory::OnMissing;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::session::Session;
-use unforget_core::summary::{self, Row};
+use unforget_core::summary::Row;
 use unforget_remote::sync::Native;
 
 use crate::commands::Context;

@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::CommandFactory as _;
 use unforget_core::directory::{Directory, Entry, Listing};
 use unforget_core::history::Limits;
-use unforget_core::index::Place;
 use unforget_core::json;
 use unforget_core::layout;
+use unforget_core::layout::Place;
 use unforget_core::listing::{ListQuery, Page};
 use unforget_core::log::Durability;
 use unforget_core::medium::{Medium, Os};
 use unforget_core::reader::LogReader;
 use unforget_core::report::Report;
-use unforget_core::restore::{self, Restored};
 use unforget_core::scan::{Scan, Scanner};
 use unforget_core::session::Session;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::{Holders, Notes, Store};
+use unforget_core::view::{self, Restored};
 use unforget_core::{Error, blob::Blobs};
 
 use crate::cli::{Chat, Cli, Command};
@@ -167,7 +167,7 @@ impl Transcript {
     }
 
     pub(crate) fn restore(&self, limits: &Limits) -> Result<Restored> {
-        Ok(restore::restore(self.medium.as_ref(), &self.path, &self.blobs, limits)?)
+        Ok(view::restore(self.medium.as_ref(), &self.path, &self.blobs, limits)?)
     }
 
     /// Whether another program wrote it.

@@ -62,7 +62,7 @@ pub(crate) fn restore(path: &Path) -> usize {
     let medium = std::sync::Arc::new(Os::new(parent(path)));
     let blobs = Blobs::new(medium.clone());
     let name = Path::new(path.file_name().unwrap());
-    let restored = unforget_core::restore::restore(medium.as_ref(), name, &blobs, &Limits::tokens(BUDGET)).unwrap();
+    let restored = unforget_core::view::restore(medium.as_ref(), name, &blobs, &Limits::tokens(BUDGET)).unwrap();
     restored.history.to_json().len()
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::directory::{Directory, Entry, Listing};
-use crate::error::{IoContext as _, Result};
+use crate::error::{Error, IoContext as _, Result};
 use crate::key::Key;
 use crate::layout::{self, AgentDir};
 use crate::medium::{FileKind, Stat};
@@ -21,11 +21,11 @@ impl Directory {
         let mut misplaced = None;
         for dir in self.agents(Path::new(layout::AGENTS))? {
             let path = dir.transcript(id);
-            match self.medium.stat(&path) {
+            match self.shared.medium.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.context("look at", &path)?,
             };
-            let header = session::header(&LogReader::open(self.medium.as_ref(), &path)?)?.unwrap_or_default();
+            let header = session::header(&LogReader::open(self.shared.medium.as_ref(), &path)?)?.unwrap_or_default();
             let state = match header.id {
                 Some(found) if found != id.as_str() => State::Mismatch,
                 _ => State::Ok,
@@ -52,7 +52,7 @@ impl Directory {
         for dir in self.agents(agents)? {
             self.list_agent(&dir, &mut listing, &mut progress)?;
         }
-        for (name, kind) in self.medium.list(agents).unwrap_or_default() {
+        for (name, kind) in self.shared.medium.list(agents).unwrap_or_default() {
             if kind == FileKind::Other {
                 listing.unreadable.push((agents.join(name), "it is a link, which a store never follows".to_owned()));
             }
@@ -62,7 +62,7 @@ impl Directory {
     }
 
     pub(crate) fn agents(&self, within: &Path) -> Result<Vec<AgentDir>> {
-        let entries = match self.medium.list(within) {
+        let entries = match self.shared.medium.list(within) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.context("list", within)?,
         };
@@ -77,7 +77,7 @@ impl Directory {
 
     fn list_agent(&self, dir: &AgentDir, listing: &mut Listing, progress: &mut impl FnMut(&Path, u64)) -> Result<()> {
         let mut known: HashMap<String, Row> = HashMap::new();
-        match snapshot::read(self.medium.as_ref(), &dir.snapshot()) {
+        match snapshot::read(self.shared.medium.as_ref(), &dir.snapshot()) {
             Found::Rows(rows) => known.extend(rows.into_iter().map(|row| (row.id.clone(), row))),
             Found::Nothing => {}
             Found::Unusable(why) => {
@@ -124,7 +124,7 @@ impl Directory {
         }
         for (id, row) in known {
             let Some(id) = SessionId::parse(&id) else { continue };
-            if self.medium.stat(&dir.trashed(&id)).is_ok() {
+            if self.shared.medium.stat(&dir.trashed(&id)).is_ok() {
                 listing.stale.insert(dir.clone());
                 continue;
             }
@@ -134,11 +134,13 @@ impl Directory {
     }
 
     pub(super) fn row(&self, path: &Path, id: &SessionId) -> Row {
-        match LogReader::open(self.medium.as_ref(), path).and_then(|reader| summary::summarise(&reader, id.as_str())) {
+        match LogReader::open(self.shared.medium.as_ref(), path)
+            .and_then(|reader| summary::summarise(&reader, id.as_str()))
+        {
             Ok((row, _)) => row,
             Err(error) => {
                 let mut row = summary::unreadable(id.as_str(), &error);
-                if let Ok(stat) = self.medium.stat(path) {
+                if let Ok(stat) = self.shared.medium.stat(path) {
                     (row.bytes, row.modified_ns) = (stat.len, stat.modified_ns);
                 }
                 row
@@ -147,7 +149,7 @@ impl Directory {
     }
 
     pub(super) fn transcripts(&self, dir: &Path) -> Result<Vec<(SessionId, PathBuf, Stat)>> {
-        let entries = match self.medium.list_stats(dir) {
+        let entries = match self.shared.medium.list_stats(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.context("list", dir)?,
         };
@@ -158,6 +160,17 @@ impl Directory {
             .collect())
     }
 
+    /// The transcripts in a directory that are plain files, by their ids; none if there is no such directory.
+    pub(crate) fn files(&self, dir: &Path) -> Result<Vec<(SessionId, PathBuf, Stat)>> {
+        let mut found = match self.transcripts(dir) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotADirectory => Vec::new(),
+            other => other?,
+        };
+        found.retain(|(_, _, stat)| stat.kind == FileKind::File);
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(found)
+    }
+
     /// The sessions whose transcripts are in a directory, with what `stat` tells of each.
     pub(crate) fn names(&self, dir: &Path) -> Result<Vec<(SessionId, Stat)>> {
         Ok(self.transcripts(dir)?.into_iter().map(|(id, _, stat)| (id, stat)).collect())
@@ -165,7 +178,7 @@ impl Directory {
 
     /// The sessions whose transcripts are in a directory, with the number that the directory has for each, by id.
     pub(crate) fn numbers(&self, dir: &Path) -> Result<Vec<(SessionId, u64)>> {
-        let entries = match self.medium.list_numbers(dir) {
+        let entries = match self.shared.medium.list_numbers(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.context("list", dir)?,
         };
@@ -178,7 +191,7 @@ impl Directory {
 
     /// Replaces an agent's snapshot; one that was of no use is kept beside it.
     pub(crate) fn write_snapshot(&self, dir: &AgentDir, rows: &[Row]) -> Result<Written> {
-        snapshot::write(self.medium.as_ref(), &dir.snapshot(), rows, self.source.now_ms())
+        snapshot::write(self.shared.medium.as_ref(), &dir.snapshot(), rows, self.shared.source.now_ms())
     }
 
     /// Brings the snapshots up to date that a listing found stale.

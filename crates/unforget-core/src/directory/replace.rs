@@ -20,7 +20,6 @@ use crate::key::Key;
 use crate::layout::AgentDir;
 use crate::lines::split;
 use crate::medium::{parent, publish_written, replace_durable};
-use crate::observer::{SessionObserver, Touched};
 use crate::reader::LogReader;
 use crate::rechain::Rechain;
 use crate::record::{Body, Draft, Envelope, Record};
@@ -35,14 +34,12 @@ const VERSION_DIGITS: usize = 16;
 impl Directory {
     /// Opens a session to take in lines of someone else.
     pub fn intake(&self, dir: &AgentDir, id: &SessionId) -> Result<Intake> {
-        let touched = Touched { dir: dir.clone(), id: id.clone(), token: uuid::Uuid::now_v7().to_string() };
-        let told = self.index.clone().map(|index| (index as std::sync::Arc<dyn SessionObserver>, touched));
-        Intake::told(self.medium.clone(), &dir.transcript(id), told)
+        Intake::noticed(self.shared.medium.clone(), &dir.transcript(id), self.notice(dir, id))
     }
 
     /// Refuses a file that says that it is another session, or one of another agent.
     pub fn check_fetched(&self, dir: &AgentDir, id: &SessionId, file: &Path) -> Result<()> {
-        let header = session::header(&LogReader::open(self.medium.as_ref(), file)?)?.unwrap_or_default();
+        let header = session::header(&LogReader::open(self.shared.medium.as_ref(), file)?)?.unwrap_or_default();
         let stated: Option<Key> = header.key.as_deref().and_then(|key| key.parse().ok());
         let found = header
             .id
@@ -57,11 +54,11 @@ impl Directory {
     /// Makes a session of a whole file beside its place; `false` if there is one already.
     pub fn admit(&self, dir: &AgentDir, id: &SessionId, file: &Path) -> Result<bool> {
         let path = dir.transcript(id);
-        match self.medium.rename(file, &path) {
+        match self.shared.medium.rename(file, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             renamed => renamed.context("move to its place", file)?,
         }
-        self.medium.sync_dir(parent(&path)).context("sync", parent(&path))?;
+        self.shared.medium.sync_dir(parent(&path)).context("sync", parent(&path))?;
         Ok(true)
     }
 
@@ -69,7 +66,7 @@ impl Directory {
     ///
     /// The same transcript always becomes the same session. It does not become the current one of its key.
     pub fn branch_off(&self, dir: &AgentDir, id: &SessionId, common: u64) -> Result<SessionId> {
-        let bytes = LogReader::open(self.medium.as_ref(), &dir.transcript(id))?.read_all()?;
+        let bytes = LogReader::open(self.shared.medium.as_ref(), &dir.transcript(id))?.read_all()?;
         let mut scanner = Scanner::default();
         let (mut records, mut copied): (Vec<Record<'_>>, u64) = (Vec::new(), 0);
         for (at, line) in split(&bytes, 0).filter(|line| line.terminated).enumerate() {
@@ -126,14 +123,16 @@ impl Directory {
         let reader = intake.reader()?;
         let old = version_id(id, &reader)?;
         let (trash, trashed) = (dir.trash(), dir.trashed(&old));
-        self.medium.create_dir(&trash).context("create", &trash)?;
-        let receipt = format!("{{\"deleted\":\"{}\"}}\n", stamp::rfc3339(self.source.now_ms()));
-        replace_durable(self.medium.as_ref(), &dir.receipt(&old), receipt.as_bytes()).context("write", &trash)?;
+        self.shared.medium.create_dir(&trash).context("create", &trash)?;
+        let receipt = format!("{{\"deleted\":\"{}\"}}\n", stamp::rfc3339(self.shared.source.now_ms()));
+        replace_durable(self.shared.medium.as_ref(), &dir.receipt(&old), receipt.as_bytes())
+            .context("write", &trash)?;
         // Named by its content: one that is there is the same.
-        publish_written(self.medium.as_ref(), &trashed, |out| reader.write_to(out)).context("write", &trashed)?;
+        publish_written(self.shared.medium.as_ref(), &trashed, |out| reader.write_to(out))
+            .context("write", &trashed)?;
         intake.tell();
-        self.medium.replace(file, &path).context("move to its place", file)?;
-        self.medium.sync_dir(parent(&path)).context("sync", parent(&path))?;
+        self.shared.medium.replace(file, &path).context("move to its place", file)?;
+        self.shared.medium.sync_dir(parent(&path)).context("sync", parent(&path))?;
         intake.close();
         Ok(old)
     }

@@ -65,7 +65,7 @@ impl Directory {
     /// Names of a session's side transcripts, in order.
     pub fn sides(&self, dir: &AgentDir, id: &SessionId) -> Result<Vec<String>> {
         let folder = dir.sides(id);
-        let entries = match self.medium.list(&folder) {
+        let entries = match self.shared.medium.list(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.context("list", &folder)?,
         };
@@ -78,10 +78,10 @@ impl Directory {
     /// Opens a side transcript to add lines; there is one when this returns.
     pub fn open_side(&self, dir: &AgentDir, id: &SessionId, name: &str) -> Result<Intake> {
         let path = side_path(dir, id, name)?;
-        if self.medium.stat(&path).is_err() {
+        if self.shared.medium.stat(&path).is_err() {
             self.begin(&path, |_| Ok(()))?;
         }
-        Intake::open(self.medium.clone(), &path)
+        Intake::open(self.shared.medium.clone(), &path)
     }
 
     /// Begins a session of another program with all that is written; `false` if there is one already.
@@ -96,8 +96,8 @@ impl Directory {
 
     fn begin(&self, path: &Path, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<bool> {
         let folder = crate::medium::parent(path);
-        self.medium.create_dir(folder).context("create", folder)?;
-        publish_written(self.medium.as_ref(), path, write).context("write", path)
+        self.shared.medium.create_dir(folder).context("create", folder)?;
+        publish_written(self.shared.medium.as_ref(), path, write).context("write", path)
     }
 
     /// Writes down what files of a session have in them now; says how many were new.
@@ -108,7 +108,7 @@ impl Directory {
         let mut intake = self.open_side(dir, id, &format!("{FILES}{}", self.home_name()?))?;
         let mut end = End::of(&intake.reader()?)?;
         let mut text = String::new();
-        let now_ms = self.source.now_ms();
+        let now_ms = self.shared.source.now_ms();
         for note in notes {
             let draft = Draft::new("file")
                 .text("path", &note.name)
@@ -136,7 +136,7 @@ impl Directory {
     }
 
     fn said_of_files(&self, path: &Path) -> Result<Vec<(i64, String, KeptFile)>> {
-        let reader = LogReader::open(self.medium.as_ref(), path)?;
+        let reader = LogReader::open(self.shared.medium.as_ref(), path)?;
         let mut said = Vec::new();
         let mut last_ms = 0;
         let mut scanner = Scanner::default();
@@ -161,17 +161,18 @@ impl Directory {
     /// What this home is called among others: made once, and meaning nothing.
     pub fn home_name(&self) -> Result<String> {
         let path = Path::new(layout::HOME_NAME);
-        let read =
-            || read_small(self.medium.as_ref(), path, MAX_NAME).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let read = || {
+            read_small(self.shared.medium.as_ref(), path, MAX_NAME).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+        };
         let is_name = |name: &String| name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         if let Some(name) = read().map(|name| name.trim().to_owned()).filter(is_name) {
             return Ok(name);
         }
         let random = uuid::Uuid::now_v7().simple().to_string();
         let name = random.get(random.len() - NAME_DIGITS..).unwrap_or_default().to_owned();
-        self.medium.create_dir(Path::new("")).context("create", Path::new(""))?;
+        self.shared.medium.create_dir(Path::new("")).context("create", Path::new(""))?;
         // Whoever was faster named it.
-        publish_durable(self.medium.as_ref(), path, format!("{name}\n").as_bytes()).context("write", path)?;
+        publish_durable(self.shared.medium.as_ref(), path, format!("{name}\n").as_bytes()).context("write", path)?;
         Ok(read().map(|name| name.trim().to_owned()).filter(is_name).unwrap_or(name))
     }
 
@@ -189,7 +190,7 @@ impl Directory {
     pub(crate) fn remove_sides(&self, dir: &AgentDir, id: &SessionId) -> Result<()> {
         for name in self.sides(dir, id)? {
             let path = dir.side(id, &name);
-            self.medium.remove(&path).context("remove", &path)?;
+            self.shared.medium.remove(&path).context("remove", &path)?;
         }
         Ok(())
     }

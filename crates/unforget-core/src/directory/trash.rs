@@ -30,20 +30,21 @@ impl Directory {
     /// Keeps writers out of a transcript that is moved. One that someone is writing stays where it is; one that cannot be
     /// opened can still go.
     fn hold(&self, path: &Path) -> Result<Option<Box<dyn Handle>>> {
-        let Ok(file) = self.medium.open(path, Access::Read) else { return Ok(None) };
+        let Ok(file) = self.shared.medium.open(path, Access::Read) else { return Ok(None) };
         if file.try_lock().context("lock", path)? {
             return Ok(Some(file));
         }
-        let holder = file.stat().ok().and_then(|stat| self.medium.lock_holder(&stat));
+        let holder = file.stat().ok().and_then(|stat| self.shared.medium.lock_holder(&stat));
         let holder = holder.unwrap_or_else(|| "another process".to_owned());
         Err(Error::Busy { path: path.to_path_buf(), holder })
     }
 
     fn trash(&self, entry: &Entry, id: &SessionId, from: &Path) -> Result<()> {
         let trash = entry.dir.trash();
-        self.medium.create_dir(&trash).context("create", &trash)?;
-        let receipt = format!("{{\"deleted\":\"{}\"}}\n", stamp::rfc3339(self.source.now_ms()));
-        replace_durable(self.medium.as_ref(), &entry.dir.receipt(id), receipt.as_bytes()).context("write", &trash)?;
+        self.shared.medium.create_dir(&trash).context("create", &trash)?;
+        let receipt = format!("{{\"deleted\":\"{}\"}}\n", stamp::rfc3339(self.shared.source.now_ms()));
+        replace_durable(self.shared.medium.as_ref(), &entry.dir.receipt(id), receipt.as_bytes())
+            .context("write", &trash)?;
         let to = entry.dir.trashed(id);
         self.move_all(id, from, &to)
     }
@@ -51,65 +52,63 @@ impl Directory {
     /// Moves a transcript and its torn pieces to another directory, transcript last.
     fn move_all(&self, id: &SessionId, from: &Path, to: &Path) -> Result<()> {
         let (source, target) = (parent(from), parent(to));
-        for (name, _) in self.medium.list(source).context("list", source)? {
+        for (name, _) in self.shared.medium.list(source).context("list", source)? {
             if layout::is_torn_piece(&name, id) {
                 self.move_piece(&source.join(&name), target, id)?;
             }
         }
-        match self.medium.rename(from, to) {
+        match self.shared.medium.rename(from, to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // A crash in the middle of a move may leave both names of one file.
-                let (here, there) = (self.medium.stat(from), self.medium.stat(to));
+                let (here, there) = (self.shared.medium.stat(from), self.shared.medium.stat(to));
                 let (here, there) = (here.context("look at", from)?, there.context("look at", to)?);
                 if here.identity == there.identity {
-                    self.medium.remove(from).context("move", from)?;
+                    self.shared.medium.remove(from).context("move", from)?;
                 } else {
                     self.take_over(from, to)?;
                 }
             }
             other => other.context("move", from)?,
         }
-        self.medium.sync_dir(target).context("sync", target)?;
-        self.medium.sync_dir(source).context("sync", source)
+        self.shared.medium.sync_dir(target).context("sync", target)?;
+        self.shared.medium.sync_dir(source).context("sync", source)
     }
 
     /// Puts a transcript in the place of another of the same session, deleted and imported again, if it has every word of that one.
     ///
     /// Whoever writes the other one has its lock, and would go on in a file without a name.
     fn take_over(&self, from: &Path, to: &Path) -> Result<()> {
-        let exists = || Error::Exists { path: self.medium.root().join(to) };
+        let exists = || Error::Exists { path: self.shared.medium.root().join(to) };
         let held = self.hold(to)?.ok_or_else(exists)?;
-        let is_named = self.medium.stat(to).context("look at", to)?.identity;
+        let is_named = self.shared.medium.stat(to).context("look at", to)?.identity;
         if is_named != held.stat().context("look at", to)?.identity || !self.goes_on(to, from)? {
             return Err(exists());
         }
-        self.medium.replace(from, to).context("move", from)
+        self.shared.medium.replace(from, to).context("move", from)
     }
 
     /// Whether the second transcript begins with all of the first.
     fn goes_on(&self, first: &Path, second: &Path) -> Result<bool> {
-        let read = |path| LogReader::open(self.medium.as_ref(), path)?.read_all();
+        let read = |path| LogReader::open(self.shared.medium.as_ref(), path)?.read_all();
         Ok(read(second)?.starts_with(&read(first)?))
     }
 
     /// Moves a torn piece to the first free name in another directory.
     fn move_piece(&self, from: &Path, target: &Path, id: &SessionId) -> Result<()> {
         for n in 1..=u32::MAX {
-            match self.medium.rename(from, &target.join(layout::torn_piece(id, n))) {
+            match self.shared.medium.rename(from, &target.join(layout::torn_piece(id, n))) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 other => return other.context("move", from),
             }
         }
-        Err(Error::Exists { path: self.medium.root().join(target) })
+        Err(Error::Exists { path: self.shared.medium.root().join(target) })
     }
 
     /// Has the index forget a session that left the trash for good, as nobody would miss it. If it cannot now, the
     /// session is listed as missing until someone deletes that row.
     pub(crate) fn forget_purged(&self, dir: &AgentDir, id: &SessionId) {
-        if let Some(index) = &self.index {
-            match index.forget_purged(dir, id) {
-                Ok(()) | Err(_) => {}
-            }
+        if let Some(observer) = self.observer() {
+            observer.purged(dir, id);
         }
     }
 
@@ -119,10 +118,7 @@ impl Directory {
         listing.entries.retain(|other| other.dir != entry.dir || other.row.id != entry.row.id);
         listing.stale.insert(entry.dir.clone());
         self.refresh(&listing)?;
-        match &self.index {
-            Some(index) => Ok(index.forget_missing(&entry.dir, &entry.row.id)?),
-            None => Ok(()),
-        }
+        self.observer().map_or(Ok(()), |observer| observer.dropped(&entry.dir, &entry.row.id))
     }
 
     /// The sessions in the trash.
@@ -131,7 +127,7 @@ impl Directory {
         for dir in self.agents(Path::new(layout::TRASH))? {
             for (id, path, _) in self.transcripts(&dir.trash())? {
                 // A move that a crash cut short leaves both names of one file: the session is not deleted then.
-                let identity = |path: &Path| self.medium.stat(path).map(|stat| stat.identity).ok();
+                let identity = |path: &Path| self.shared.medium.stat(path).map(|stat| stat.identity).ok();
                 if identity(&path).is_some() && identity(&path) == identity(&dir.transcript(&id)) {
                     continue;
                 }
@@ -148,10 +144,10 @@ impl Directory {
         let id = entry_id(entry)?;
         let sessions = entry.dir.sessions();
         let _held = self.hold(&entry.dir.trashed(&id))?;
-        self.medium.create_dir(&sessions).context("create", &sessions)?;
+        self.shared.medium.create_dir(&sessions).context("create", &sessions)?;
         self.move_all(&id, &entry.dir.trashed(&id), &entry.dir.transcript(&id))?;
         let receipt = entry.dir.receipt(&id);
-        match self.medium.remove(&receipt) {
+        match self.shared.medium.remove(&receipt) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove", &receipt),
             _ => Ok(()),
         }

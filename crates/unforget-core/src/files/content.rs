@@ -121,8 +121,3 @@ pub fn bytes(payload: &[u8]) -> Option<Vec<u8>> {
     let members = json::members(payload)?;
     BASE64.decode(json::string(json::member(&members, "base64")?)?.as_bytes()).ok()
 }
-
-/// Whether the JSON text in a draft is a content that goes to the blob store.
-pub(crate) fn is_payload(value: &str) -> bool {
-    value.starts_with('"') || value.starts_with("{\"base64\":")
-}

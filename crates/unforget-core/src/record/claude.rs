@@ -10,8 +10,7 @@
 use std::borrow::Cow;
 
 use crate::json;
-use crate::record::{Body, Parent, Record, ToolResult, ToolUse};
-use crate::usage::Tokens;
+use crate::record::{Body, Parent, Record, Tokens, ToolResult, ToolUse};
 
 /// What the program puts before words that are its own: commands typed at its prompt, and what they printed.
 const COMMANDS: [&str; 7] = [

@@ -187,8 +187,8 @@ fn second_thoughts(known: &Row, row: &Row, dir: &AgentDir, why: &Why, rules: &Ru
 /// Makes the index and the snapshots forget what is in the trash: one that still knows a session from before it was deleted would miss it for ever.
 fn forget(store: &Directory, purge: &[(Trashed, Why)]) -> Result<()> {
     let leaving: BTreeSet<(&AgentDir, &str)> = purge.iter().map(|(it, _)| (&it.dir, it.id.as_str())).collect();
-    if let Some(index) = store.index() {
-        index.follow_to_trash(purge.iter().map(|(it, _)| (&it.dir, &it.id)));
+    if let Some(observer) = store.observer() {
+        observer.trashed(&purge.iter().map(|(it, _)| (&it.dir, &it.id)).collect::<Vec<_>>());
     }
     let mut listing = store.list()?;
     let is_leaving =

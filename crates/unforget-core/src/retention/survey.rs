@@ -13,7 +13,6 @@ use crate::json;
 use crate::layout::{self, AgentDir};
 use crate::medium::{Access, read_small};
 use crate::stamp::{self, SessionId};
-use crate::usage;
 
 /// The largest note of a deletion that is read.
 const MAX_NOTE: u64 = 4096;
@@ -69,8 +68,8 @@ fn is_live(store: &Directory, entry: &crate::directory::Entry) -> bool {
 /// The sessions in the trash.
 pub(super) fn trash(store: &Directory) -> Result<Vec<Trashed>> {
     let mut found = Vec::new();
-    for dir in usage::agents(store, Path::new(layout::TRASH))? {
-        for (id, _, stat) in usage::transcripts(store, &dir.trash())? {
+    for dir in store.agents(Path::new(layout::TRASH))? {
+        for (id, _, stat) in store.files(&dir.trash())? {
             if is_back(store, &dir, &id, stat.identity) {
                 continue;
             }

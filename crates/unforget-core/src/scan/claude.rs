@@ -13,8 +13,7 @@ use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::record::{Body, Parent, Record};
-use crate::usage::Tokens;
+use crate::record::{Body, Parent, Record, Tokens};
 
 /// What a compaction begins with; its summary comes a few lines later.
 const BOUNDARY: &str = "compact_boundary";

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::log::Durability;
 use crate::medium::{Medium, Os};
+use crate::observer::SessionObserver;
 use crate::stamp::{SharedSource, System};
 use crate::view::ViewCache;
 
@@ -98,6 +99,8 @@ impl Builder {
     /// The store, of which nothing is looked at before it is used.
     pub fn unopened(self) -> Store {
         let index = self.has_index.then(|| Arc::new(Index::new(self.medium.clone(), self.clock.clone())));
-        Store { directory: Directory::new(self.medium, self.clock, self.durability).indexed(index).viewed(self.views) }
+        let observer = index.clone().map(|index| index as Arc<dyn SessionObserver>);
+        let directory = Directory::new(self.medium, self.clock, self.durability).observed(observer).viewed(self.views);
+        Store { directory, index }
     }
 }

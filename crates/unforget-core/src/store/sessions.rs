@@ -7,12 +7,12 @@ use super::{Store, Way};
 use crate::directory::{self, Entry, OnMissing};
 use crate::error::Result;
 use crate::history::Limits;
-use crate::index::Place;
 use crate::key::Key;
+use crate::layout::Place;
 use crate::listing::{ListQuery, Page};
-use crate::restore::Restored;
 use crate::search::{self, Hit, Query, SearchQuery, Snippet};
 use crate::session::Session;
+use crate::view::Restored;
 
 impl Store {
     /// Opens the current session of a key for writing.

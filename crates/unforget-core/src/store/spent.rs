@@ -6,12 +6,15 @@ use std::path::Path;
 use super::{Answer, Notes, Store};
 use crate::directory::Entry;
 use crate::error::Result;
-use crate::index::{Asked, Depth, Index, Place};
+use crate::index::{Asked, Depth, Index};
 use crate::layout::AgentDir;
+use crate::layout::Place;
 use crate::reader::LogReader;
 use crate::stamp::SessionId;
 use crate::summary::State;
-use crate::usage::{self, Facts, Ledger, Line, Reach, Sum, Unread};
+use crate::usage::{Ledger, Line, Sum};
+
+use super::collect::{Facts, Reach, Unread, collect};
 
 const HOUR_MS: i64 = 3_600_000;
 /// How much earlier than asked a file may have been touched: clocks differ.
@@ -53,7 +56,7 @@ impl Store {
                 index.spent(since_hour, &mut hand_on)?;
                 for entry in index.unfinished()?.into_iter().map(|indexed| indexed.entry) {
                     let path = self.directory.path(&entry)?;
-                    match usage::read(&self.directory, &path) {
+                    match super::collect::read(&self.directory, &path) {
                         Ok((_, ledger)) => hand_on(entry, ledger),
                         Err(error) => unread.push((path, error.to_string())),
                     }
@@ -64,7 +67,7 @@ impl Store {
             |progress, _| {
                 let mut ledgers = Vec::new();
                 let visit = |facts, ledger| ledgers.push((facts, ledger));
-                let unread = usage::collect(&self.directory, reach, |path| progress(path, 0), visit)?;
+                let unread = collect(&self.directory, reach, |path| progress(path, 0), visit)?;
                 Ok((ledgers, unread))
             },
         )?;
@@ -79,7 +82,7 @@ impl Store {
         if let Some(Ok(Some(ledger))) = self.index().map(|index| index.spent_by(place, entry)) {
             return ledger;
         }
-        let read = self.directory.path(entry).and_then(|path| usage::read(&self.directory, &path));
+        let read = self.directory.path(entry).and_then(|path| super::collect::read(&self.directory, &path));
         read.map(|(_, ledger)| ledger).unwrap_or_default()
     }
 
@@ -133,7 +136,7 @@ impl Store {
                 let visit = |facts: Facts, ledger: Ledger| {
                     ledger.lines().for_each(|(hour, model, line)| keep(&mut told, hour, &facts.dir, model, *line));
                 };
-                let unread = usage::collect(&self.directory, reach, |path| progress(path, 0), visit)?;
+                let unread = collect(&self.directory, reach, |path| progress(path, 0), visit)?;
                 Ok((told, unread))
             },
         )?;
@@ -155,7 +158,9 @@ impl Store {
                 (State::Unreadable(why), Ok(path)) => unread.push((path, why.clone())),
                 // The trash does not remember why.
                 (State::Deleted, Ok(path)) => {
-                    unread.extend(usage::read(&self.directory, &path).err().map(|error| (path, error.to_string())));
+                    unread.extend(
+                        super::collect::read(&self.directory, &path).err().map(|error| (path, error.to_string())),
+                    );
                 }
                 _ => {}
             }

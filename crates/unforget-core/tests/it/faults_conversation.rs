@@ -8,8 +8,8 @@ use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::history::{History, Limits, RepairKind, UNKNOWN_OUTCOME};
 use unforget_core::key::Key;
 use unforget_core::record::Draft;
-use unforget_core::restore::Restored;
 use unforget_core::session::Session;
+use unforget_core::view::Restored;
 use unforget_testkit::crash::{CrashMedium, Survival};
 use unforget_testkit::rules;
 

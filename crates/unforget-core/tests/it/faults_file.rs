@@ -7,9 +7,9 @@ use unforget_core::doctor::{self, Mode};
 use unforget_core::history::{History, Limits};
 use unforget_core::record::{Draft, Envelope};
 use unforget_core::report::Report;
-use unforget_core::restore::Restored;
 use unforget_core::scan::scan;
 use unforget_core::session::Session;
+use unforget_core::view::Restored;
 use unforget_testkit::crash::CrashMedium;
 
 use crate::support::{assert_accepted, crash_store};
@@ -115,7 +115,7 @@ impl Scene {
 
     /// What the doctor says is wrong, each with whether it was put right.
     fn diagnosis(&self, mode: Mode) -> Vec<(String, bool)> {
-        let diagnosis = doctor::examine(&self.store, mode, |_| {}).unwrap();
+        let diagnosis = doctor::examine(&self.store, None, mode, |_| {}).unwrap();
         let faults = diagnosis.findings.into_iter().filter(|finding| !finding.is_oddity);
         faults.map(|finding| (finding.problem, finding.fixed)).collect()
     }

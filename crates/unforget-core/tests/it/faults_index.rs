@@ -45,11 +45,11 @@ fn x01_an_empty_index_is_rebuilt_and_kept_beside_the_new_one() {
 fn x01_the_doctor_tells_of_an_unusable_index_and_rebuilds_it_when_told() {
     let (medium, store, before) = indexed(2);
     medium.write_file(SNAPSHOT, b"").unwrap();
-    let look = doctor::examine(&store, Mode::Look, |_| {}).unwrap();
+    let look = doctor::examine(&store, None, Mode::Look, |_| {}).unwrap();
     assert_eq!(look.findings[0].problem, "the snapshot is of no use: it is empty");
     assert_eq!(medium.read(SNAPSHOT).unwrap(), b"");
-    doctor::examine(&store, Mode::Fix, |_| {}).unwrap();
-    assert_eq!(doctor::examine(&store, Mode::Look, |_| {}).unwrap().findings, []);
+    doctor::examine(&store, None, Mode::Fix, |_| {}).unwrap();
+    assert_eq!(doctor::examine(&store, None, Mode::Look, |_| {}).unwrap().findings, []);
     assert_eq!(rows(&medium), ids(&before));
 }
 
@@ -84,7 +84,7 @@ fn x02_h7_a_list_of_a_newer_version_is_not_taken_for_ours_and_left_alone() {
         let listing = store.list().unwrap();
         assert_eq!((&listing.entries, listing.unusable.len(), listing.newer.len()), (&before, 0, 1));
         store.refresh(&listing).unwrap();
-        let told = doctor::examine(&store, Mode::Fix, |_| {}).unwrap();
+        let told = doctor::examine(&store, None, Mode::Fix, |_| {}).unwrap();
         assert_eq!((told.open().count(), told.oddities().count()), (0, 1), "{told:?}");
         assert_eq!((medium.read(SNAPSHOT).unwrap(), bad(&medium)), (newer.to_vec(), Vec::new()));
     }
@@ -119,7 +119,7 @@ fn x03_a_key_whose_file_is_gone_gets_an_error_and_no_new_session() {
 fn x03_the_doctor_tells_of_a_missing_file_and_keeps_its_row() {
     let (home, store, entry) = on_disk();
     std::fs::remove_file(home.path().join("home").join(store.path(&entry).unwrap())).unwrap();
-    let told = doctor::examine(&store, Mode::Fix, |_| {}).unwrap();
+    let told = doctor::examine(&store, None, Mode::Fix, |_| {}).unwrap();
     assert!(told.findings.iter().any(|finding| finding.subject == entry.row.id && !finding.fixed), "{told:?}");
     assert_eq!(store.list().unwrap().entries[0].row.state, State::Missing);
 }

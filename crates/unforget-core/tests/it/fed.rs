@@ -8,9 +8,9 @@ use unforget_core::history::Limits;
 use unforget_core::key::Key;
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
-use unforget_core::restore;
 use unforget_core::session::Session;
 use unforget_core::summary::{self, Row};
+use unforget_core::view;
 use unforget_core::view::ViewCache;
 use unforget_core::{OnMissing, Store};
 use unforget_testkit::counting::Counting;
@@ -43,7 +43,7 @@ fn seen(session: &Session, limits: &Limits) -> (String, String) {
 /// The same by someone who has only the file.
 fn loaded(store: &Directory, session: &Session, limits: &Limits) -> (String, String) {
     let (medium, blobs) = (store.medium().as_ref(), session.blobs());
-    let restored = again(|| restore::restore(medium, session.path(), blobs, limits));
+    let restored = again(|| view::restore(medium, session.path(), blobs, limits));
     let history = restored.history;
     let facts = format!(
         "{:?} {:?} {:?} {:?} {:?} {}",
@@ -139,7 +139,7 @@ fn a_fed_view_is_the_loaded_one() {
                 session.view(&limits, |path, _| path.records.iter().map(|it| it.raw.to_owned()).collect::<Vec<_>>())
             };
             let fed = records(&session).unwrap();
-            let file = restore::view(store.medium().as_ref(), session.path(), session.blobs(), &limits, |path, _| {
+            let file = view::read(store.medium().as_ref(), session.path(), session.blobs(), &limits, |path, _| {
                 path.records.iter().map(|it| it.raw.to_owned()).collect::<Vec<_>>()
             });
             assert_eq!(fed, file.unwrap(), "seed {seed}, {limits:?}: {life:?}");

@@ -10,8 +10,8 @@ use unforget_core::json;
 use unforget_core::key::Key;
 use unforget_core::record::Draft;
 use unforget_core::report::{Note, Weight};
-use unforget_core::restore::Restored;
 use unforget_core::session::Session;
+use unforget_core::view::Restored;
 use unforget_testkit::crash::CrashMedium;
 use unforget_testkit::{generate, rules};
 

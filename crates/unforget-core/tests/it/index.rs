@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unforget_core::directory::{Entry, OnMissing};
-use unforget_core::index::Place;
 use unforget_core::key::Key;
+use unforget_core::layout::Place;
 use unforget_core::listing::{Filter, ListQuery, Page, Sort, Wanted};
 use unforget_core::record::Draft;
 use unforget_core::session::Session;

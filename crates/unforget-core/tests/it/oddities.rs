@@ -145,7 +145,7 @@ fn h3_the_doctor_tells_of_oddities_and_calls_none_of_them_a_fault() {
     let (medium, store, path, native) = session(&three_turns());
     let text = String::from_utf8(native).unwrap();
     medium.write_file(&path, format!("\u{feff}{}", text.replace('\n', "\r\n")).as_bytes()).unwrap();
-    let diagnosis = doctor::examine(&store, Mode::Look, |_| {}).unwrap();
+    let diagnosis = doctor::examine(&store, None, Mode::Look, |_| {}).unwrap();
     assert_eq!(diagnosis.open().count(), 0);
     let told: Vec<&str> = diagnosis.oddities().map(|finding| finding.problem.as_str()).collect();
     assert_eq!(told.len(), 2, "{told:?}");

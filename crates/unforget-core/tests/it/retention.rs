@@ -306,9 +306,9 @@ fn a_payload_that_a_crash_left_aside_is_brought_back_by_the_doctor_and_by_the_ne
         let (path, bytes) = left_aside(&medium);
         medium.write_file(layout::payloads_due(), b"").unwrap();
         if by_doctor {
-            let look = doctor::examine(&later(&store), doctor::Mode::Look, |_| {}).unwrap();
+            let look = doctor::examine(&later(&store), None, doctor::Mode::Look, |_| {}).unwrap();
             assert!(look.open().any(|finding| finding.subject.ends_with(".tmp-gc")), "{look:?}");
-            let fix = doctor::examine(&later(&store), doctor::Mode::Fix, |_| {}).unwrap();
+            let fix = doctor::examine(&later(&store), None, doctor::Mode::Fix, |_| {}).unwrap();
             assert_eq!((fix.open().count(), fix.findings.len()), (0, 1), "{fix:?}");
         } else {
             clean_up(&store).unwrap();

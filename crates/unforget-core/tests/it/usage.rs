@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use unforget_core::key::Key;
 use unforget_core::record::Draft;
 use unforget_core::scan::scan;
-use unforget_core::usage::{Ledger, Reach, collect};
+use unforget_core::store::{Reach, collect};
+use unforget_core::usage::Ledger;
 
 use crate::support::{crash_store, disk_store};
 
@@ -62,7 +63,7 @@ fn sessions_in_the_trash_count_and_one_that_cannot_be_read_is_told_of() {
     store.delete(&store.list().unwrap().entries[0]).unwrap();
     medium.write_file("agents/main/sessions/broken.jsonl", b"\x1f\x8bgzip").unwrap();
     let mut found = Vec::new();
-    let visit = |facts: unforget_core::usage::Facts, ledger: Ledger| {
+    let visit = |facts: unforget_core::store::Facts, ledger: Ledger| {
         found.push((facts.key.unwrap(), facts.trashed, ledger.total().calls, ledger.total().tokens.total()));
     };
     let unread = collect(&store, Reach::All, |_| {}, visit).unwrap();

@@ -16,9 +16,9 @@ use unforget_core::history::{self, Limits, Path, Repair};
 use unforget_core::lines;
 use unforget_core::mask::mask;
 use unforget_core::record::{Body, Record};
-use unforget_core::restore;
 use unforget_core::scan::Scanner;
 use unforget_core::speech;
+use unforget_core::view;
 
 use super::ask::{self, Asked, Id, Mine, Nothing};
 use super::read;
@@ -43,7 +43,7 @@ pub(super) async fn context(
         let room = agents.of(&entry.dir).room();
         let limits = room.as_ref().map_or_else(Limits::default, |room| room.reach);
         let (store, path) = (realm.store(), realm.store().path(&entry)?);
-        Ok(restore::view(store.medium().as_ref(), &path, &store.blobs(), &limits, |path, _| {
+        Ok(view::read(store.medium().as_ref(), &path, &store.blobs(), &limits, |path, _| {
             let repairs = history::rebuild(path, &limits).repairs;
             Window::of(path, room.as_ref(), &|n| n).json(&repairs)
         })?)

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use unforget_core::Error;
 use unforget_core::bundle::{Contents, EXTENSION, pack};
-use unforget_core::index::Place;
+use unforget_core::layout::Place;
 use unforget_core::lines;
 use unforget_core::masked::{self, mask_json};
 use unforget_core::record::Record;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use unforget_agent::prices::{Cost, Prices};
 use unforget_core::directory::Entry;
-use unforget_core::index::Place;
+use unforget_core::layout::Place;
 use unforget_core::mask::mask;
 use unforget_core::stamp::{self, SessionId};
 use unforget_core::store::Holders;

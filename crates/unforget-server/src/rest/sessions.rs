@@ -8,8 +8,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use unforget_core::Error;
-use unforget_core::index::Place;
 use unforget_core::key::Key;
+use unforget_core::layout::Place;
 use unforget_core::listing::{Cursor, Filter, ListQuery, PAGE, Sort, Wanted};
 
 use super::ask::{self, Asked, Id, Maybe, Mine, Nothing};

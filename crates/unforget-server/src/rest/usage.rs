@@ -14,7 +14,8 @@ use unforget_agent::prices::{Cost, Prices};
 use unforget_core::layout::AgentDir;
 use unforget_core::mask::mask;
 use unforget_core::retention::Pattern;
-use unforget_core::usage::{Facts, Line, Reach, Sum};
+use unforget_core::store::{Facts, Reach};
+use unforget_core::usage::{Line, Sum};
 
 use super::ask::{self, Asked, Mine};
 use crate::app::App;

@@ -9,9 +9,9 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use unforget_core::directory::Entry;
-use unforget_core::index::Place as Shelf;
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
+use unforget_core::layout::Place as Shelf;
 use unforget_core::record::Record;
 use unforget_remote::sync::{self, Link, Local as _, Native};
 use unforget_remote::{Error, Remote as _, Stream};

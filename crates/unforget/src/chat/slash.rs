@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio_util::sync::CancellationToken;
 use unforget_agent::turn::Input;
 use unforget_core::edit::{Change, Edit};
-use unforget_core::index::Place;
+use unforget_core::layout::Place;
 use unforget_core::listing::ListQuery;
 use unforget_core::record::Body;
 use unforget_core::speech;

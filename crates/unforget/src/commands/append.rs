@@ -4,9 +4,9 @@ use std::io::{BufRead as _, Write as _};
 
 use unforget_core::Error;
 use unforget_core::directory::OnMissing;
-use unforget_core::index::Place;
 use unforget_core::json;
 use unforget_core::key::Key;
+use unforget_core::layout::Place;
 use unforget_core::log::Sealed;
 use unforget_core::record::{Draft, Record};
 use unforget_core::report::visible;

@@ -34,7 +34,7 @@ pub(crate) fn run(context: &Context, args: &Doctor) -> Result<Outcome> {
             .hint("`--home DIR` or UNFORGET_HOME say where it is"));
     }
     let progress = Progress::new("examining");
-    let diagnosis = doctor::examine(&context.store, mode, |_| progress.step())?;
+    let diagnosis = doctor::examine(&context.store, context.catalog.index(), mode, |_| progress.step())?;
     drop(progress);
     let mut out = anstream::stdout().lock();
     let (green, yellow) = (anstyle::AnsiColor::Green.on_default(), anstyle::AnsiColor::Yellow.on_default());

@@ -5,12 +5,13 @@ use std::io::Write as _;
 
 use unforget_agent::prices::{Cost, Prices};
 use unforget_core::directory::Entry;
-use unforget_core::index::Place;
 use unforget_core::key::Key;
+use unforget_core::layout::Place;
 use unforget_core::listing::{Cursor, Filter, ListQuery, Sort, Wanted};
 use unforget_core::store::Holders;
+use unforget_core::store::Reach;
 use unforget_core::summary::{Row, State};
-use unforget_core::usage::{Ledger, Reach};
+use unforget_core::usage::Ledger;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::{New, Sessions};

@@ -7,8 +7,8 @@ use unforget_claude::id::SessionId as ClaudeId;
 use unforget_core::Error;
 use unforget_core::directory::Entry;
 use unforget_core::edit::{self, Edit, EditScope};
-use unforget_core::index::Place;
 use unforget_core::json::quote;
+use unforget_core::layout::Place;
 use unforget_core::retention::{self, Keep, Kept, Rules, Verdict};
 use unforget_core::summary::{Row, State};
 

@@ -11,7 +11,8 @@ use unforget_agent::prices::{Cost, Prices};
 use unforget_core::key::Key;
 use unforget_core::layout::AgentDir;
 use unforget_core::retention::Pattern;
-use unforget_core::usage::{Facts, Ledger, Line, Reach, Sum};
+use unforget_core::store::{Facts, Reach};
+use unforget_core::usage::{Ledger, Line, Sum};
 
 use crate::cli::{By, Usage};
 use crate::commands::Context;

@@ -169,8 +169,7 @@ fn by_chat(seed: &Seed) -> Vec<Option<Came>> {
     let mut terminal = scene.chat();
     let mut one = |line: &str| {
         let told = terminal.say(line);
-        let why = told.lines().find_map(|line| line.trim().strip_prefix("error: ").map(str::to_owned));
-        why
+        told.lines().find_map(|line| line.trim().strip_prefix("error: ").map(str::to_owned))
     };
     TABLE.iter().map(|(_, _, line)| line.map(|line| seed.watch(&scene, || one(line)))).collect()
 }

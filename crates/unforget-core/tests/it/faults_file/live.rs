@@ -88,7 +88,7 @@ fn f52_nothing_is_deleted_for_being_old() {
     std::fs::OpenOptions::new().append(true).open(&file).unwrap().set_modified(long_ago).unwrap();
     let before = std::fs::read(&file).unwrap();
     store.refresh(&store.list().unwrap()).unwrap();
-    doctor::examine(&store, Mode::Fix, |_| {}).unwrap();
+    doctor::examine(&store, None, Mode::Fix, |_| {}).unwrap();
     store.create(&"main:cli:other".parse().unwrap(), None).unwrap();
     assert_eq!(store.list().unwrap().entries.len(), 2);
     assert_eq!(std::fs::read(&file).unwrap(), before);
@@ -151,7 +151,7 @@ fn f54_a_link_in_place_of_a_transcript_is_neither_read_nor_written() {
         assert!(refused.is_io(std::io::ErrorKind::PermissionDenied), "{refused}");
         assert!(refused.to_string().contains("symbolic link"), "{refused}");
     }
-    doctor::examine(&store, Mode::Fix, |_| {}).unwrap();
+    doctor::examine(&store, None, Mode::Fix, |_| {}).unwrap();
     assert_eq!(std::fs::read(&secret).unwrap(), fixture("F32_header_only"));
     assert!(link.symlink_metadata().unwrap().is_symlink());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unforget_core::directory::OnMissing;
-use unforget_core::index::Place;
+use unforget_core::layout::Place;
 use unforget_core::listing::{Filter, ListQuery, Wanted};
 use unforget_core::medium::Os;
 use unforget_core::store::Store;

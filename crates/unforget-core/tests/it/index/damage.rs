@@ -107,7 +107,7 @@ fn h7_an_index_of_a_newer_version_is_left_alone() {
     let closed = scene.talk("main:cli:ann", "elderberries").close();
     assert!(closed.is_err_and(|why| why.to_string().contains("99")));
     assert_eq!(scene.same().len(), before.len() + 1);
-    let told = doctor::examine(scene.catalog().directory(), Mode::Fix, |_| {}).unwrap();
+    let told = doctor::examine(scene.catalog().directory(), scene.catalog().index(), Mode::Fix, |_| {}).unwrap();
     assert_eq!(told.open().count(), 0, "{told:?}");
     assert!(told.oddities().any(|finding| finding.problem.contains("version 99")), "{told:?}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);

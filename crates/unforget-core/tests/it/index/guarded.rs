@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use unforget_core::doctor::{self, Mode};
-use unforget_core::index::{Depth, Place};
+use unforget_core::index::Depth;
+use unforget_core::layout::Place;
 use unforget_core::listing::ListQuery;
 use unforget_core::medium::{Access, FileKind, Handle, Medium, Os, Stat};
 use unforget_core::observer::Ending;
 use unforget_core::search::{self, Query, SearchQuery};
+use unforget_core::store::Reach;
 use unforget_core::store::{Store, Way};
-use unforget_core::usage::Reach;
 
 use super::Scene;
 use super::damage::{settle, sql};
@@ -265,7 +266,9 @@ fn the_doctor_finds_what_is_wrong_with_the_index_and_puts_it_aside() {
             age(&scene, &format!("agents/{agent}/sessions"));
         }
         scene.same();
-        let examine = |mode| doctor::examine(scene.catalog().directory(), mode, |_| {}).unwrap().findings;
+        let examine = |mode| {
+            doctor::examine(scene.catalog().directory(), scene.catalog().index(), mode, |_| {}).unwrap().findings
+        };
         assert_eq!(examine(Mode::Look), vec![], "{what}");
         settle(&scene);
         sql(&scene.home.join("index.sqlite"), harm);

@@ -1,6 +1,6 @@
 //! Writers say what they are about to change, and a list finds out, whoever dies when.
 
-use unforget_core::index::Place;
+use unforget_core::layout::Place;
 use unforget_core::listing::{Filter, ListQuery, Wanted};
 
 use super::Scene;

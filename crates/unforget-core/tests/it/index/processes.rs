@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use unforget_core::import::{self, Candidate, Outcome};
-use unforget_core::index::{Index, Place};
+use unforget_core::index::Index;
+use unforget_core::layout::Place;
 use unforget_core::listing::{Filter, ListQuery, Wanted};
 use unforget_core::medium::Os;
 use unforget_core::record::Draft;
@@ -69,7 +70,9 @@ fn work(scene: &Scene, who: usize) {
             // Someone else may be writing it, or have deleted it: then it is done another time.
             2 => drop(catalog.index().unwrap().take_in_words(&mut |_, _| true)),
             _ => {
-                drop(catalog.index().unwrap().update(session.touched().unwrap(), unforget_core::observer::Ending::Open))
+                drop(
+                    catalog.index().unwrap().update(session.touched().unwrap(), unforget_core::observer::Ending::Open),
+                );
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use unforget_core::index::Place;
+use unforget_core::layout::Place;
 use unforget_core::listing::ListQuery;
 use unforget_core::retention::{self, Purge, Rules};
 use unforget_core::search::{self, Filter, Query, SearchQuery};
+use unforget_core::store::Reach;
 use unforget_core::store::{Store, Way};
-use unforget_core::usage::Reach;
 
 use super::Scene;
 

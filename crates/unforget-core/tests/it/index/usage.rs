@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 use unforget_core::fork::{Wish, fork};
-use unforget_core::index::Place;
+use unforget_core::layout::Place;
 use unforget_core::record::Draft;
+use unforget_core::store::Reach;
 use unforget_core::store::Store;
-use unforget_core::usage::{Line, Reach};
+use unforget_core::usage::Line;
 
 use super::Scene;
 
@@ -17,7 +18,7 @@ type Spent = BTreeMap<(String, bool, i64, String), Line>;
 
 fn spent(catalog: &Store) -> Spent {
     let mut lines = Spent::new();
-    let visit = &mut |facts: unforget_core::usage::Facts, ledger: unforget_core::usage::Ledger| {
+    let visit = &mut |facts: unforget_core::store::Facts, ledger: unforget_core::usage::Ledger| {
         for (hour, model, line) in ledger.lines() {
             let before = lines.insert((facts.id.to_string(), facts.trashed, hour, model.to_owned()), *line);
             assert_eq!(before, None, "a session is handed out once");

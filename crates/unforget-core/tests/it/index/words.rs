@@ -4,8 +4,8 @@ use std::path::Path;
 
 use unforget_core::directory::Entry;
 use unforget_core::fork::{Wish, fork};
-use unforget_core::index::Place;
 use unforget_core::json::quote;
+use unforget_core::layout::Place;
 use unforget_core::record::Draft;
 use unforget_core::search::{self, Query, SearchQuery};
 use unforget_core::store::{Store, Way};

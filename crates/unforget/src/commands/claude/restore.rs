@@ -104,7 +104,7 @@ fn paths(keeper: &Keeper, id: &SessionId, folder: &Path) -> Result<Option<Rewrit
 }
 
 fn used_ms(context: &Context, id: &SessionId) -> i64 {
-    let entry = context.find(unforget_core::index::Place::Agents, id.as_str());
+    let entry = context.find(unforget_core::layout::Place::Agents, id.as_str());
     entry.ok().and_then(|entry| entry.row.updated_ms).unwrap_or(0)
 }
 

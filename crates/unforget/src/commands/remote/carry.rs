@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use unforget_core::directory::Entry;
-use unforget_core::index::Place as Shelf;
 use unforget_core::json::quote;
 use unforget_core::layout::AgentDir;
+use unforget_core::layout::Place as Shelf;
 use unforget_core::stamp::SessionId;
 use unforget_remote::sync::{self, Link, Local as _, Native};
 use unforget_remote::{Counts, Error, Remote as _, Stream};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use unforget_core::index::{Depth, Place};
+use unforget_core::index::Depth;
+use unforget_core::layout::Place;
 
 use super::super::operation::Harm;
 use super::World;

@@ -5,15 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Ledger;
 use crate::directory::Directory;
-use crate::error::{IoContext as _, Result};
+use crate::error::Result;
 use crate::layout::{self, AgentDir};
-use crate::medium::{FileKind, Stat};
 use crate::reader::LogReader;
 use crate::scan::Scanner;
 use crate::stamp::SessionId;
 use crate::summary::Fold;
+use crate::usage::Ledger;
 
 /// Which transcripts are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +52,9 @@ pub fn collect(
 ) -> Result<Vec<Unread>> {
     let mut unread = Vec::new();
     for (root, trashed) in [(layout::AGENTS, false), (layout::TRASH, true)] {
-        for dir in agents(store, Path::new(root))? {
+        for dir in store.agents(Path::new(root))? {
             let folder = if trashed { dir.trash() } else { dir.sessions() };
-            for (id, path, stat) in transcripts(store, &folder)? {
+            for (id, path, stat) in store.files(&folder)? {
                 let is_old = matches!(reach, Reach::TouchedSince(ms) if stat.modified_ns / 1_000_000 < ms);
                 // A session that came back by an import is counted where it is used, not in the trash as well.
                 let is_elsewhere = trashed && store.medium().stat(&dir.transcript(&id)).is_ok();
@@ -79,7 +78,7 @@ pub fn collect(
 }
 
 /// What one transcript took.
-pub(crate) fn read(store: &Directory, path: &Path) -> Result<(Fold, Ledger)> {
+pub(super) fn read(store: &Directory, path: &Path) -> Result<(Fold, Ledger)> {
     let reader = LogReader::open(store.medium().as_ref(), path)?;
     let (mut scanner, mut fold, mut ledger) = (Scanner::default(), Fold::default(), Ledger::default());
     let mut forward = reader.forward(0);
@@ -90,31 +89,4 @@ pub(crate) fn read(store: &Directory, path: &Path) -> Result<(Fold, Ledger)> {
         });
     }
     Ok((fold, ledger))
-}
-
-/// The agents' directories within one of the two roots.
-pub(crate) fn agents(store: &Directory, root: &Path) -> Result<Vec<AgentDir>> {
-    let entries = match store.medium().list(root) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        other => other.context("list", root)?,
-    };
-    let directories = entries.into_iter().filter(|(_, kind)| *kind == FileKind::Directory);
-    let mut dirs: Vec<AgentDir> = directories.map(|(name, _)| AgentDir::found(&name)).collect();
-    dirs.sort();
-    Ok(dirs)
-}
-
-/// The transcripts in a directory, by name.
-pub(crate) fn transcripts(store: &Directory, folder: &Path) -> Result<Vec<(SessionId, PathBuf, Stat)>> {
-    let entries = match store.medium().list_stats(folder) {
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            Vec::new()
-        }
-        other => other.context("list", folder)?,
-    };
-    let files = entries.into_iter().filter(|(_, stat)| stat.kind == FileKind::File);
-    let mut found: Vec<(SessionId, PathBuf, Stat)> =
-        files.filter_map(|(name, stat)| layout::transcript_id(&name).map(|id| (id, folder.join(name), stat))).collect();
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
 }
