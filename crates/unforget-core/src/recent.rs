@@ -23,6 +23,10 @@ use crate::report::NoteKind;
 use crate::scan::Scanner;
 use crate::tokens;
 
+mod visited;
+
+use visited::Visited;
+
 /// How far beyond what is needed the way back goes to find system prompt and tools, in bytes.
 const CONTEXT_REACH: u64 = 512 * 1024;
 
@@ -151,41 +155,31 @@ impl Recent {
     fn from_the_end(reader: &LogReader, budget: u64) -> Result<Option<Self>> {
         let mut walk = Walk::default();
         let mut backward = reader.backward();
-        // From the newest to the oldest, so that the way forward takes them from the end.
-        let mut chosen: Vec<u64> = Vec::new();
+        let mut visited = Visited::default();
         while !walk.finished
             && let Some(line) = backward.next()?
         {
-            let mut wanted = false;
+            let mut is_chosen = false;
             for record in records_of(&line).iter().rev() {
                 if record.version == 0 {
                     return Ok(None);
                 }
-                wanted |= walk.visit(record, || tokens::estimate(record.raw.as_bytes()), budget);
+                is_chosen |= walk.visit(record, || tokens::estimate(record.raw.as_bytes()), budget);
                 if walk.finished {
                     break;
                 }
             }
-            if wanted {
-                chosen.push(line.offset);
-            }
+            visited.push(&line, is_chosen);
         }
         let begin = backward.position();
-        let mut lines = Vec::with_capacity(chosen.len() + 1);
+        let mut lines = Vec::new();
         let sought = walk.sought();
         if let Some((want, follows_head)) = sought {
             lines.extend(nearest_context(&mut backward, want, follows_head, CONTEXT_REACH)?);
         }
         let has_context = !lines.is_empty();
-        let mut scanner = if begin == 0 { Scanner::default() } else { Scanner::partial(0) };
-        let mut forward = reader.forward(begin);
-        while let Some(line) = forward.next()? {
-            scanner.feed(&line, drop);
-            if chosen.last() == Some(&line.offset) {
-                chosen.pop();
-                lines.push((line.offset, line.bytes.to_vec()));
-            }
-        }
+        let scanner = if begin == 0 { Scanner::default() } else { Scanner::partial(0) };
+        let scanner = visited.scan(reader, begin, scanner, &mut lines)?;
         let cut = Cut { oldest: walk.oldest, over_budget: walk.over_budget, begin, sought };
         Ok(Some(Self { lines, scanner, cut: Some(cut), has_context }))
     }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::blob::Blobs;
 use crate::error::{Change, Error, IoContext as _, Result};
@@ -38,6 +38,8 @@ pub struct Session {
     id: SessionId,
     key: Key,
     end: End,
+    /// How far it is written, for those who follow it.
+    position: Arc<Mutex<Position>>,
     sealed: Option<Sealed>,
     notice: Option<Notice>,
     /// The conversation as it was looked at last, fed since; none if it has to be read.
@@ -55,6 +57,26 @@ pub(crate) struct Shared {
     pub(crate) durability: Durability,
     pub(crate) observer: Option<Arc<dyn SessionObserver>>,
     pub(crate) views: Arc<ViewCache>,
+}
+
+/// A place in a transcript: behind whole lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// In bytes.
+    pub offset: u64,
+    /// The number that the next line has, as far as it is known.
+    pub next: u64,
+}
+
+/// Knows how far an open session is written, without a look at its file.
+#[derive(Debug, Clone, Default)]
+pub struct Follower(Weak<Mutex<Position>>);
+
+impl Follower {
+    /// Where the next line begins; none once the session is closed.
+    pub fn position(&self) -> Option<Position> {
+        self.0.upgrade().map(|position| *position.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// A draft whose large payloads are in the blob store, and where it refers to them.
@@ -95,11 +117,13 @@ impl Session {
             id,
             key,
             end,
+            position: Arc::default(),
             sealed,
             notice,
             view: Slot::new(shared.views.clone()),
             folds: Mutex::default(),
         };
+        session.publish();
         if session.sealed.is_some() {
             session.tell();
         }
@@ -109,6 +133,20 @@ impl Session {
             session.append(&[header])?;
         }
         Ok(session)
+    }
+
+    /// Where the next line begins.
+    pub fn position(&self) -> Position {
+        Position { offset: self.log.len(), next: self.end.next }
+    }
+
+    /// Something that knows the position for as long as the session is open.
+    pub fn follow(&self) -> Follower {
+        Follower(Arc::downgrade(&self.position))
+    }
+
+    fn publish(&self) {
+        *self.position.lock().unwrap_or_else(PoisonError::into_inner) = self.position();
     }
 
     /// Tells the index, once, that the session changes.
@@ -287,6 +325,7 @@ impl Session {
         let (view, folds) = (self.view.take(), self.lock_folds().take());
         self.log.append(batch.as_bytes())?;
         self.end = end;
+        self.publish();
         *self.lock_folds() = folds.map(|mut folds| {
             folds.feed(&batch);
             folds
@@ -362,6 +401,7 @@ impl Session {
         match LogReader::open(self.medium.as_ref(), self.log.path()).and_then(|reader| End::of(&reader)) {
             Ok(end) => {
                 self.end = end;
+                self.publish();
                 Ok(())
             }
             // Without the end, the next line would get a number and a checksum that are out of date.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use unforget_agent::host::Answer;
 use unforget_core::reader::LogReader;
-use unforget_core::session::Session;
+use unforget_core::session::{Follower, Position, Session};
 
 use crate::agent::{Agent, ClientId, Input, Said};
 use crate::budget::Claim;
@@ -36,7 +36,7 @@ mod seen;
 mod task;
 mod viewer;
 
-use event::{Called, Event, Kind, Position};
+use event::{Called, Event, Kind};
 use lines::Numbering;
 use past::Interrupted;
 pub use past::{answer_to, find_prompt};
@@ -76,6 +76,8 @@ impl std::fmt::Debug for Live {
 struct State {
     /// How far the transcript may be read.
     published: Position,
+    /// Knows how far it is written while it is open here.
+    writer: Follower,
     /// What waits to be done.
     queue: VecDeque<Job>,
     /// What is being done.
@@ -251,24 +253,14 @@ impl Live {
     /// Lets everybody read what was written. What was heard of it before is void from that moment on: whoever attaches gets the record or
     /// the pieces, never both.
     fn publish(&self) -> Result<Position> {
-        let Some(reader) = self.reader()? else { return Ok(Position::default()) };
-        let before = self.lock().published;
-        let mut end = before;
-        if reader.len() != before.offset {
-            end = match self.numbering() {
-                Numbering::Own => lines::end(&reader, Numbering::Own)?,
-                Numbering::Counted => {
-                    let mut at = before;
-                    loop {
-                        let (found, next) = lines::read(&reader, at, reader.len(), usize::MAX, Numbering::Counted)?;
-                        at = next;
-                        if found.is_empty() {
-                            break at;
-                        }
-                    }
-                }
-            };
-        }
+        let (before, written) = {
+            let state = self.lock();
+            (state.published, state.writer.position())
+        };
+        let end = match written {
+            Some(position) => position,
+            None => self.end_of_file(before)?,
+        };
         let mut state = self.lock();
         if end != state.published {
             state.published = end;
@@ -276,6 +268,30 @@ impl Live {
             self.tell(&state, Event::Published(end));
         }
         Ok(end)
+    }
+
+    /// How far the file may be read, which another process may have written.
+    fn end_of_file(&self, before: Position) -> Result<Position> {
+        let Some(reader) = self.reader()? else { return Ok(Position::default()) };
+        if reader.len() == before.offset {
+            return Ok(before);
+        }
+        if self.numbering() == Numbering::Own {
+            return lines::end(&reader, Numbering::Own);
+        }
+        let mut at = before;
+        loop {
+            let (found, next) = lines::read(&reader, at, reader.len(), usize::MAX, Numbering::Counted)?;
+            at = next;
+            if found.is_empty() {
+                return Ok(at);
+            }
+        }
+    }
+
+    /// Notes what knows how far the transcript is written, which is open now.
+    pub(crate) fn follow(&self, writer: Follower) {
+        self.lock().writer = writer;
     }
 
     /// Begins to watch behind a record; from the beginning if none is named.

@@ -7,18 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use unforget_core::session::Position;
 
 use crate::agent::ClientId;
 use crate::error::Problem;
-
-/// A place in a transcript: behind whole lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Position {
-    /// In bytes.
-    pub offset: u64,
-    /// In lines, or rather the number that the next one has, as far as it is known.
-    pub next: u64,
-}
 
 /// What words survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

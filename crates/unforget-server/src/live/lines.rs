@@ -8,8 +8,8 @@
 use unforget_core::json;
 use unforget_core::lines;
 use unforget_core::reader::LogReader;
+use unforget_core::session::Position;
 
-use super::event::Position;
 use crate::error::Result;
 
 mod seek;

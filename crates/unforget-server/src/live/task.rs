@@ -124,7 +124,10 @@ async fn next(live: &Live, patience: Duration) -> Next {
 async fn work(live: &Arc<Live>, voice: &mut Option<Box<dyn Voice>>, job: Job, abort: Option<CancellationToken>) {
     if voice.is_none() {
         match live.agent.open(&live.realm, &live.name).await {
-            Ok(opened) => *voice = Some(opened),
+            Ok(mut opened) => {
+                live.follow(opened.session().map(|session| session.follow()).unwrap_or_default());
+                *voice = Some(opened);
+            }
             Err(problem) => return refuse(live, job, &problem),
         }
     }

@@ -182,3 +182,25 @@ async fn no_prompt_overtakes_one_that_has_to_wait() {
     assert_eq!(waiting, ["c1", "c2", "c3"]);
     assert_eq!(live.lock().seen.get(&id("c2")), None);
 }
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "another process writes the file")]
+async fn what_a_turn_wrote_is_published_without_a_look_at_the_file() {
+    let scene = Scene::new(Limits::default()).await;
+    let live = &scene.live;
+    let store = live.realm.store();
+    let entry = live.realm.entry(&live.name.id).unwrap();
+    let path = scene._home.path().join("actors/ada").join(store.path(&entry).unwrap());
+    let mut session = store.open(&entry).unwrap();
+    live.follow(session.follow());
+    session.append(&[Draft::user("one")]).unwrap();
+    let (first, end) = (live.publish().unwrap(), session.position());
+    assert_eq!((first, first.next), (end, 2));
+    // Longer than what was acknowledged: only a look at the file would tell.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(b"not acknowledged\n");
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(live.publish().unwrap(), first);
+    drop(session);
+    assert!(live.publish().unwrap().offset > first.offset, "a closed session may be written by others");
+}

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use unforget_core::session::Position;
 
 use super::Live;
-use super::event::{Event, Position};
+use super::event::Event;
 use super::lines::{self, Line};
 use crate::error::{Code, Problem};
 

@@ -8,7 +8,7 @@ use unforget_core::reader::{Backward, LogReader};
 
 use super::own;
 use crate::error::Result;
-use crate::live::event::Position;
+use unforget_core::session::Position;
 
 /// How many bytes from the end are read before the rest is bisected.
 pub(super) const NEAR: u64 = 1 << 20;
