@@ -16,6 +16,7 @@
 pub mod activity;
 pub mod actor;
 pub mod agent;
+pub mod api;
 pub mod app;
 mod budget;
 pub mod door;
@@ -35,7 +36,7 @@ pub mod peers;
 pub mod posture;
 mod quotas;
 pub mod realm;
-pub mod rest;
+mod rest;
 mod runtime;
 mod said;
 pub mod serve;

@@ -1,99 +1,104 @@
-//! The sessions over HTTP: everything that can be done with them besides talking, as JSON.
+//! The requests of [`api`](crate::api) over HTTP, as JSON.
 //!
-//! Whose sessions they are is decided before a request comes here: a [`Realm`](crate::realm::Realm) is in its extensions, and every handler takes it from there
-//! and from nowhere else. No path, query or body has a place for an actor, so none can be asked for. A request without a realm is refused.
+//! The table of routes says which method and path asks for what; `docs/openapi.json` says the same to programs, and a test holds both
+//! against each other. A handler decodes ([`ask`]), calls and encodes ([`route`]); a few that have to do with HTTP itself (cookies,
+//! files, bodies that are read while they come) have modules of their own.
 //!
-//! What is read is read from the files, in [`Hub::blocking`](crate::hub::Hub::blocking), and never waits for a turn. What changes a session of ours goes through
-//! the live session, between two turns, so that it never races one: while a turn runs it is refused (409). Every answer that is not what
-//! was asked for is a [`Problem`], also for requests that are no requests at all (`ask`).
-//!
-//! The table of routes is the one place that knows them; `docs/openapi.json` says the same to programs, and a test holds both against each other.
+//! Whose sessions they are is decided before a request comes here: a [`Realm`](crate::realm::Realm) is in its extensions, and every
+//! handler takes it from there and from nowhere else. A request without a realm is refused. Every refusal is a [`Problem`], also of
+//! requests that are none.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::Method;
-use axum::routing::{MethodRouter, any, delete, get, patch, post};
+use axum::http::{Method, StatusCode};
+use axum::routing::{MethodFilter, MethodRouter, any, get, post};
 
+use crate::api::about::{ListAgents, WhoAmI};
+use crate::api::edits::{Edits, NewBranch, NewCheckpoint, NewFork, Pin, Rewind};
+use crate::api::entries::{DeleteEntries, ListEntrySessions, ListSubkeys, LoadEntries, ReadEntries, SummariseEntries};
+use crate::api::messages::ShowMessages;
+use crate::api::records::ListRecords;
+use crate::api::search::FindWords;
+use crate::api::sessions::{DeleteSession, Description, ListSessions, NewSession, ShowSession, UndeleteSession};
+use crate::api::tree::{ListCheckpoints, ShowTree};
+use crate::api::turns::{Abort, Compact, Resume};
+use crate::api::usage::AddUp;
+use crate::api::way::ShowWay;
+use crate::api::window::ShowWindow;
 use crate::app::App;
 use crate::error::{Code, Problem};
 
-mod about;
 mod ask;
-mod change;
-mod context;
 mod entries;
 mod export;
+mod health;
 mod login;
-mod path;
-mod read;
-mod row;
-mod search;
-mod sessions;
+mod route;
 mod split;
-mod usage;
 
 pub(crate) use ask::read as read_body;
-pub(crate) use read::sent as messages_of;
-pub(crate) use search::{Question, find};
-pub(crate) use sessions::{Which, list_page};
+
+use route::{body, body_in, optional_in, query, query_in};
 
 #[cfg(test)]
 mod tests;
 
 /// What the paths begin with.
-pub const PREFIX: &str = "/v1";
+pub(crate) const PREFIX: &str = "/v1";
 
 /// A route: its method, its path behind the prefix, and what answers.
 type Route = (Method, &'static str, MethodRouter<Arc<App>>);
 
 /// Every route.
 fn table() -> Vec<Route> {
+    use MethodFilter as On;
+    use StatusCode as Is;
     vec![
-        (Method::GET, "/health", get(about::health)),
-        (Method::GET, "/agents", get(about::agents)),
-        (Method::GET, "/openapi.json", get(about::openapi)),
-        (Method::GET, "/me", get(login::me)),
+        (Method::GET, "/health", get(health::health)),
+        (Method::GET, "/openapi.json", get(health::openapi)),
+        (Method::GET, "/agents", query::<ListAgents>()),
+        (Method::GET, "/me", query::<WhoAmI>()),
         (Method::POST, "/login", post(login::login)),
         (Method::POST, "/logout", post(login::logout)),
         (Method::POST, "/links", post(login::link)),
-        (Method::GET, "/sessions", get(sessions::list)),
-        (Method::POST, "/sessions", post(sessions::create)),
-        (Method::GET, "/sessions/{id}", get(sessions::one)),
-        (Method::PATCH, "/sessions/{id}", patch(change::describe)),
-        (Method::DELETE, "/sessions/{id}", delete(sessions::remove)),
-        (Method::POST, "/sessions/{id}/undelete", post(sessions::undelete)),
-        (Method::GET, "/sessions/{id}/records", get(read::records)),
-        (Method::GET, "/sessions/{id}/messages", get(read::messages)),
-        (Method::POST, "/sessions/{id}/messages", post(change::add)),
-        (Method::GET, "/sessions/{id}/path", get(path::path)),
-        (Method::GET, "/sessions/{id}/context", get(context::context)),
-        (Method::GET, "/sessions/{id}/tree", get(read::tree)),
-        (Method::GET, "/sessions/{id}/checkpoints", get(read::checkpoints)),
+        (Method::GET, "/sessions", query::<ListSessions>()),
+        (Method::POST, "/sessions", body::<NewSession>(On::POST, Is::CREATED)),
+        (Method::GET, "/sessions/{id}", query_in::<ShowSession>()),
+        (Method::PATCH, "/sessions/{id}", body_in::<Description>(On::PATCH, Is::OK)),
+        (Method::DELETE, "/sessions/{id}", optional_in::<DeleteSession>(On::DELETE, Is::NO_CONTENT)),
+        (Method::POST, "/sessions/{id}/undelete", optional_in::<UndeleteSession>(On::POST, Is::OK)),
+        (Method::GET, "/sessions/{id}/records", query_in::<ListRecords>()),
+        (Method::GET, "/sessions/{id}/messages", query_in::<ShowMessages>()),
+        (Method::POST, "/sessions/{id}/messages", post(entries::add_messages)),
+        (Method::GET, "/sessions/{id}/path", query_in::<ShowWay>()),
+        (Method::GET, "/sessions/{id}/context", query_in::<ShowWindow>()),
+        (Method::GET, "/sessions/{id}/tree", query_in::<ShowTree>()),
+        (Method::GET, "/sessions/{id}/checkpoints", query_in::<ListCheckpoints>()),
         (Method::GET, "/sessions/{id}/export", get(export::export)),
-        (Method::POST, "/sessions/{id}/fork", post(change::fork)),
-        (Method::POST, "/sessions/{id}/rewind", post(change::rewind)),
-        (Method::POST, "/sessions/{id}/edits", post(change::edit)),
-        (Method::POST, "/sessions/{id}/checkpoint", post(change::checkpoint)),
-        (Method::POST, "/sessions/{id}/branch", post(change::branch)),
-        (Method::POST, "/sessions/{id}/pin", post(change::pin)),
-        (Method::POST, "/sessions/{id}/compact", post(change::compact)),
-        (Method::POST, "/sessions/{id}/abort", post(change::abort)),
-        (Method::POST, "/sessions/{id}/resume", post(change::resume)),
-        (Method::GET, "/search", get(search::search)),
-        (Method::GET, "/usage", get(usage::usage)),
+        (Method::POST, "/sessions/{id}/fork", optional_in::<NewFork>(On::POST, Is::CREATED)),
+        (Method::POST, "/sessions/{id}/rewind", body_in::<Rewind>(On::POST, Is::OK)),
+        (Method::POST, "/sessions/{id}/edits", body_in::<Edits>(On::POST, Is::OK)),
+        (Method::POST, "/sessions/{id}/checkpoint", body_in::<NewCheckpoint>(On::POST, Is::OK)),
+        (Method::POST, "/sessions/{id}/branch", body_in::<NewBranch>(On::POST, Is::OK)),
+        (Method::POST, "/sessions/{id}/pin", body_in::<Pin>(On::POST, Is::OK)),
+        (Method::POST, "/sessions/{id}/compact", optional_in::<Compact>(On::POST, Is::OK)),
+        (Method::POST, "/sessions/{id}/abort", optional_in::<Abort>(On::POST, Is::OK)),
+        (Method::POST, "/sessions/{id}/resume", optional_in::<Resume>(On::POST, Is::ACCEPTED)),
+        (Method::GET, "/search", query::<FindWords>()),
+        (Method::GET, "/usage", query::<AddUp>()),
         (Method::POST, "/entries/append", post(entries::append)),
-        (Method::POST, "/entries/load", post(entries::load)),
-        (Method::POST, "/entries/read", post(entries::read)),
-        (Method::POST, "/entries/list_sessions", post(entries::list_sessions)),
-        (Method::POST, "/entries/list_session_summaries", post(entries::list_session_summaries)),
-        (Method::POST, "/entries/delete", post(entries::delete)),
-        (Method::POST, "/entries/list_subkeys", post(entries::list_subkeys)),
+        (Method::POST, "/entries/load", entries::route::<LoadEntries>()),
+        (Method::POST, "/entries/read", entries::route::<ReadEntries>()),
+        (Method::POST, "/entries/list_sessions", entries::route::<ListEntrySessions>()),
+        (Method::POST, "/entries/list_session_summaries", entries::route::<SummariseEntries>()),
+        (Method::POST, "/entries/delete", entries::route::<DeleteEntries>()),
+        (Method::POST, "/entries/list_subkeys", entries::route::<ListSubkeys>()),
     ]
 }
 
 /// The routes. Paths beneath the prefix that are none of them are answered here, too; others are for whoever merges this.
-pub fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Router<Arc<App>> {
     let table = table().into_iter();
     let router =
         table.fold(Router::new(), |router, (_, path, method)| router.route(&format!("{PREFIX}{path}"), method));
@@ -105,11 +110,11 @@ pub fn routes() -> Router<Arc<App>> {
 }
 
 /// Answers for paths that are none.
-pub async fn unknown() -> Problem {
+pub(crate) async fn unknown() -> Problem {
     Problem::new(Code::NotFound, "there is nothing at this path; /v1/openapi.json tells what there is")
 }
 
 /// Answers for methods that a path does not have.
-pub async fn wrong_method() -> Problem {
+pub(crate) async fn wrong_method() -> Problem {
     Problem::new(Code::MethodNotAllowed, "this path does not have that method; /v1/openapi.json tells which it has")
 }

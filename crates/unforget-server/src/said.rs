@@ -30,6 +30,13 @@ pub(crate) struct Message {
     content: Box<RawValue>,
 }
 
+impl Message {
+    /// How many bytes its content has.
+    pub(crate) fn size(&self) -> usize {
+        self.content.get().len()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Role {

@@ -82,7 +82,7 @@ pub fn run(
         let group = match (&asked, &id) {
             (_, None) => Group::InOrder,
             (Err(_), Some(_)) => Group::Free,
-            (Ok(asked), Some(_)) => asked.group(),
+            (Ok(asked), Some(_)) => asked.group.clone(),
         };
         let place = runtime.block_on(queue.clone().acquire_owned()).map_err(std::io::Error::other)?;
         let (done, waits) = oneshot::channel::<()>();
@@ -98,7 +98,7 @@ pub fn run(
                 // Not before: what waits for a slow session takes no room from others.
                 let permit = room.acquire().await;
                 let answer = match asked {
-                    Ok(asked) => pipe.answer(asked).await,
+                    Ok(asked) => asked.answer(pipe).await,
                     Err(problem) => Err(problem),
                 };
                 drop(permit);

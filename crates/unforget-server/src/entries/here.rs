@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use unforget_core::Error;
 use unforget_core::json;
@@ -48,18 +48,6 @@ pub struct Listed {
     pub mtime_ms: i64,
     /// What a list of the SDK shows of it.
     pub data: Map<String, Value>,
-}
-
-impl Listed {
-    /// As a list of sessions has it.
-    pub fn named(&self) -> Value {
-        json!({ "session_id": self.session_id, "mtime": self.mtime_ms })
-    }
-
-    /// As a list of summaries has it.
-    pub fn summed(&self) -> Value {
-        json!({ "session_id": self.session_id, "mtime": self.mtime_ms, "data": self.data })
-    }
 }
 
 /// The entries of this machine; what is remembered only saves reading files again.

@@ -11,11 +11,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
-use unforget_core::json;
-use unforget_core::stamp::{self, SessionId};
+use unforget_core::stamp::SessionId;
 
+use crate::api::SessionRef;
 use crate::app::App;
 use crate::error::{Code, Problem, Result};
 use crate::intake;
@@ -40,7 +40,7 @@ impl FromRequestParts<Arc<App>> for Mine {
 }
 
 /// The session in the path.
-pub(super) struct Id(pub(super) SessionId);
+pub(super) struct Id(pub(super) SessionRef);
 
 impl FromRequestParts<Arc<App>> for Id {
     type Rejection = Problem;
@@ -48,11 +48,7 @@ impl FromRequestParts<Arc<App>> for Id {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         let text = Path::<String>::from_request_parts(parts, app).await.ok();
         let id = text.and_then(|Path(text)| SessionId::parse(&text)).ok_or_else(Problem::no_session)?;
-        // Other servers may have written it.
-        if let Some(realm) = parts.extensions.get::<Arc<Realm>>().cloned() {
-            app.hub.fetch(&realm, &id).await?;
-        }
-        Ok(Id(id))
+        Ok(Id(SessionRef::Id(id)))
     }
 }
 
@@ -141,52 +137,9 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], limits: &Limits) -> Resul
     serde_json::from_str(text).map_err(|error| Problem::invalid(format!("the body: {error}")))
 }
 
-/// A field that may be `null`, which is something else than not there.
-pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
-    Option::<T>::deserialize(from).map(Some)
-}
-
-/// A field that may be left out and is never `null`.
-pub(super) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
-}
-
-/// A number within bounds, or the usual one.
-pub(super) fn bounded(name: &str, asked: Option<u64>, usual: usize, most: usize) -> Result<usize> {
-    match asked.map(usize::try_from) {
-        None => Ok(usual),
-        Some(Ok(count)) if (1..=most).contains(&count) => Ok(count),
-        Some(_) => Err(Problem::invalid(format!("`{name}` is a number from 1 to {most}"))),
-    }
-}
-
-/// A time, in milliseconds since the epoch.
-pub(super) fn time(name: &str, text: Option<&str>) -> Result<Option<i64>> {
-    let parse =
-        |text| stamp::parse_rfc3339(text).ok_or_else(|| Problem::invalid(format!("`{name}` is no time of RFC 3339")));
-    text.map(parse).transpose()
-}
-
-/// A text of a bounded length, without characters that lead a terminal astray.
-pub(super) fn words<'t>(name: &str, text: &'t str, most: usize) -> Result<&'t str> {
-    let text = text.trim();
-    if text.chars().count() > most {
-        return Err(Problem::invalid(format!("`{name}` has at most {most} characters")));
-    }
-    if text.chars().any(json::needs_care) {
-        return Err(Problem::invalid(format!("`{name}` must not have control characters")));
-    }
-    Ok(text)
-}
-
 /// An answer that is JSON text already.
 pub(super) fn json_text(status: StatusCode, text: String) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], text).into_response()
-}
-
-/// An answer that is to become JSON.
-pub(super) fn answer(status: StatusCode, value: &serde_json::Value) -> Response {
-    json_text(status, value.to_string())
 }
 
 #[cfg(test)]
@@ -202,14 +155,5 @@ mod tests {
         assert!(parse::<Nothing>(b"{}", &limits).is_ok());
         assert!(parse::<Nothing>(b"{\"a\":1}", &limits).is_err());
         assert!(parse::<Nothing>(b" []", &limits).is_err(), "a list is no object");
-    }
-
-    #[test]
-    fn numbers_have_bounds() {
-        assert_eq!(bounded("limit", None, 5, 9).unwrap(), 5);
-        assert_eq!(bounded("limit", Some(9), 5, 9).unwrap(), 9);
-        for wrong in [0, 10, u64::MAX] {
-            assert!(bounded("limit", Some(wrong), 5, 9).is_err(), "{wrong}");
-        }
     }
 }

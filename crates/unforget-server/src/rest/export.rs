@@ -1,6 +1,4 @@
-//! `/sessions/{id}/export`: a session to be taken elsewhere: its lines as they are, one JSON document, or a bundle with its payloads.
-//!
-//! What looks like a secret is masked, unless somebody asks for it as it is: an export is for somebody else, most of the time.
+//! A session as a file that a browser saves.
 
 use std::sync::Arc;
 
@@ -8,125 +6,21 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
-use unforget_core::Error;
-use unforget_core::bundle::{Contents, EXTENSION, pack};
-use unforget_core::layout::Place;
-use unforget_core::lines;
-use unforget_core::masked::{self, mask_json};
-use unforget_core::record::Record;
-use unforget_core::stamp::SessionId;
 
 use super::ask::{Asked, Id, Mine};
-use super::row::{self, Present};
+use crate::api::InSession;
+use crate::api::export::ExportSession;
 use crate::app::App;
-use crate::error::{Code, Problem, Result};
-use crate::realm::Realm;
+use crate::error::Result;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Wish {
-    format: Option<Format>,
-    redact: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Format {
-    #[default]
-    Jsonl,
-    Json,
-    Bundle,
-}
-
-/// Whether secrets are masked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Secrets {
-    Masked,
-    Shown,
-}
-
-/// A session in one of the formats.
 pub(super) async fn export(
     State(app): State<Arc<App>>,
     Mine(realm): Mine,
-    Id(id): Id,
-    Asked(wish): Asked<Wish>,
+    Id(session): Id,
+    Asked(what): Asked<ExportSession>,
 ) -> Result<Response> {
-    let format = wish.format.unwrap_or_default();
-    let secrets = if wish.redact == Some(false) { Secrets::Shown } else { Secrets::Masked };
-    let present = Present::of(&app, &realm);
-    let named = id.clone();
-    let bytes = app.hub.blocking(&realm, move |realm| match format {
-        Format::Jsonl => jsonl(realm, &id, secrets),
-        Format::Json => document(realm, &id, secrets, &present),
-        Format::Bundle => bundle(realm, &id, secrets),
-    });
-    let (kind, extension) = match format {
-        Format::Jsonl => ("application/x-ndjson", "jsonl"),
-        Format::Json => ("application/json", "json"),
-        Format::Bundle => ("application/x-tar", EXTENSION),
-    };
-    // An id has no character that would have to be quoted.
-    let disposition = format!("attachment; filename=\"{named}.{extension}\"");
-    let headers = [(CONTENT_TYPE, kind.to_owned()), (CONTENT_DISPOSITION, disposition)];
-    Ok((StatusCode::OK, headers, bytes.await?).into_response())
-}
-
-fn jsonl(realm: &Realm, id: &SessionId, secrets: Secrets) -> Result<Vec<u8>> {
-    let bytes = realm.store().read(&realm.entry(id)?)?.read_all()?;
-    Ok(match secrets {
-        Secrets::Shown => bytes,
-        Secrets::Masked => masked::masked(&bytes, |hash| realm.store().blobs().get(hash).ok()).transcript,
-    })
-}
-
-/// The session and all its records, payloads put back.
-fn document(realm: &Realm, id: &SessionId, secrets: Secrets, present: &Present) -> Result<Vec<u8>> {
-    let (entry, is_held) = row::find(realm, Place::Agents, id)?;
-    let bytes = realm.store().read(&entry)?.read_all()?;
-    let blobs = realm.store().blobs();
-    let clean = |text: &str| match secrets {
-        Secrets::Shown => text.to_owned(),
-        Secrets::Masked => mask_json(text, 0).into_owned(),
-    };
-    let session = clean(&present.show(realm, &entry, is_held).to_string());
-    let mut out = format!("{{\"session\":{session},\"records\":[");
-    let mut is_first = true;
-    // A line that is no object has no place in a document; the list of records tells of it.
-    for line in lines::split(&bytes, 0).filter(|line| lines::is_object(line.bytes)) {
-        let Ok(text) = std::str::from_utf8(line.bytes) else { continue };
-        let restored = match Record::parse(text, line.offset, 0) {
-            Ok(record) => blobs.restore(&record, &mut Vec::new())?,
-            Err(_) => None,
-        };
-        out.push_str(if std::mem::take(&mut is_first) { "" } else { "," });
-        out.push_str(&clean(restored.as_deref().unwrap_or(text)));
-    }
-    out.push_str("]}\n");
-    Ok(out.into_bytes())
-}
-
-fn bundle(realm: &Realm, id: &SessionId, secrets: Secrets) -> Result<Vec<u8>> {
-    let entry = realm.entry(id)?;
-    if entry.dir.has_sides() {
-        return Err(Problem::new(Code::Conflict, "a bundle is for sessions of this program; ask for jsonl"));
-    }
-    let reader = realm.store().read(&entry)?;
-    let blobs = realm.store().blobs();
-    let copy = match secrets {
-        Secrets::Shown => None,
-        Secrets::Masked => Some(masked::masked(&reader.read_all()?, |hash| blobs.get(hash).ok())),
-    };
-    let contents = copy.as_ref().map_or(Contents::Stored(&reader), |copy| Contents::Masked(&copy.transcript));
-    let mut payload = |hash: &str| match &copy {
-        None => blobs.get(hash),
-        Some(copy) => {
-            let missing = || Error::NotFound { what: "blob", name: hash.to_owned() };
-            copy.payloads.get(hash).cloned().ok_or_else(missing)
-        }
-    };
-    let mut out = Vec::new();
-    pack(&contents, &mut payload, &mut out)?;
-    Ok(out)
+    let file = InSession { session, what }.export(&app, &realm).await?;
+    let disposition = format!("attachment; filename=\"{}\"", file.name);
+    let headers = [(CONTENT_TYPE, file.media.to_owned()), (CONTENT_DISPOSITION, disposition)];
+    Ok((StatusCode::OK, headers, file.bytes).into_response())
 }

@@ -12,12 +12,12 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use unforget_core::stamp::rfc3339;
 
-use super::about;
-use super::ask::{self, Asked, Body, Mine, Nothing, present};
+use super::ask::{Asked, Body, Mine, Nothing};
+use super::route;
+use crate::api::check::present;
 use crate::app::App;
 use crate::door::Passed;
 use crate::error::{Code, Problem, Result};
@@ -37,6 +37,19 @@ pub(super) struct Showing {
     /// Whether the browser keeps it when it is closed.
     #[serde(default, deserialize_with = "present")]
     stay: Option<bool>,
+}
+
+/// The actor of a browser that keeps a token from now on.
+#[derive(Serialize)]
+struct LoggedIn<'a> {
+    actor: &'a str,
+}
+
+/// A link that lets a browser in, once.
+#[derive(Serialize)]
+struct Link<'a> {
+    url: &'a str,
+    expires: String,
 }
 
 /// The page of this server, and where it is shown.
@@ -74,7 +87,7 @@ pub(super) async fn login(
         _ => return Err(Problem::invalid("either `token` or `link` is needed")),
     };
     let actor = app.identity.of_token(&token, from.peer).await?;
-    let mut response = ask::answer(StatusCode::OK, &json!({ "actor": actor.name() }));
+    let mut response = route::answer(StatusCode::OK, LoggedIn { actor: actor.name() })?;
     for value in kept(&token, from.is_secure, stay.unwrap_or(false))? {
         response.headers_mut().append(SET_COOKIE, value);
     }
@@ -109,22 +122,8 @@ pub(super) async fn link(
         Some(made) if realm.actor().is_owner() => made.map_err(|error| Problem::internal("a link", &error))?,
         _ => return Err(Problem::new(Code::Forbidden, "links are for the owner of a server for oneself")),
     };
-    let shown = json!({ "url": made.url.expose_secret(), "expires": rfc3339(made.expires_ms) });
-    Ok(ask::answer(StatusCode::CREATED, &shown))
-}
-
-/// Who is asking, and what there is for them.
-pub(super) async fn me(
-    State(app): State<Arc<App>>,
-    Mine(realm): Mine,
-    Asked(Nothing {}): Asked<Nothing>,
-) -> Result<Response> {
-    let mut shown = about::who_answers(&app);
-    shown["actor"] = realm.actor().name().into();
-    shown["needs_token"] = app.identity.takes_tokens().into();
-    shown["version"] = env!("CARGO_PKG_VERSION").into();
-    shown["protocol"] = about::PROTOCOL.into();
-    Ok(ask::answer(StatusCode::OK, &shown))
+    let link = Link { url: made.url.expose_secret(), expires: rfc3339(made.expires_ms) };
+    route::answer(StatusCode::CREATED, link)
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use crate::realm::{Realm, Realms};
 mod context;
 mod document;
 mod entries;
+mod every;
 mod login;
 mod money;
 mod one;

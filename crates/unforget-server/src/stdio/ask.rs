@@ -1,23 +1,33 @@
-//! What can be asked over a pipe, and who answers it.
+//! The requests of [`api`](crate::api) over a pipe: read from a line, and answered by the store that the pipe leads to.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use unforget_agent::model::BoxFuture;
 use unforget_core::encode;
 use unforget_core::stamp::SharedSource;
 
-use super::Group;
-use super::plain::{self, Adding, History, WireEdits, WireHistory};
+use super::{Group, plain};
 use crate::actor::ActorId;
-use crate::entries::{Entries, Key, Listed, Settings, Spelling};
+use crate::api::edits::Edits;
+use crate::api::entries::{
+    AppendEntries, DeleteEntries, EntriesKey, KeepsEntries, ListEntrySessions, ListSubkeys, LoadEntries, ReadEntries,
+    SummariseEntries,
+};
+use crate::api::messages::ShowMessages;
+use crate::api::search::FindWords;
+use crate::api::sessions::ListSessions;
+use crate::api::turns::AddMessages;
+use crate::api::{InSession, IntoJson as _, SessionRef, Verb};
+use crate::entries::{Entries, Settings};
 use crate::error::{Problem, Result};
 use crate::live::event::Durability;
 use crate::realm::{Realm, Realms};
-use crate::rest::{Question, Which};
+use crate::said::Message;
 
 /// The tenant of those who name none.
 const USUAL_TENANT: &str = "default";
@@ -29,8 +39,8 @@ const PROTOCOL: u64 = 1;
 /// The store that a pipe leads to.
 pub struct Pipe {
     entries: Entries,
-    realm: Arc<Realm>,
-    there: Option<Settings>,
+    pub(super) realm: Arc<Realm>,
+    pub(super) there: Option<Settings>,
     /// The remote, as it may be shown.
     shown: Option<String>,
 }
@@ -41,39 +51,17 @@ impl std::fmt::Debug for Pipe {
     }
 }
 
-/// A key as it comes.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WireKey {
-    project_key: String,
-    session_id: String,
-    #[serde(default)]
-    subpath: Option<String>,
-}
-
-/// What is asked.
-pub(super) enum Asked {
-    Hello,
-    Append(Key, Vec<Entry>),
-    Load(Key),
-    Read(Key, Option<String>),
-    List(String),
-    Summaries(String, Spelling),
-    Delete(Key),
-    Subkeys(Key),
-    Sessions(Box<Which>),
-    Search(Box<Question>),
-    History(History),
-    Add(Adding),
-}
-
-/// An entry as it came.
-pub(super) struct Entry(Box<RawValue>);
-
-impl AsRef<str> for Entry {
-    fn as_ref(&self) -> &str {
-        self.0.get()
+impl KeepsEntries for Pipe {
+    fn entries(&self) -> &Entries {
+        &self.entries
     }
+}
+
+/// A request that was read.
+pub(super) struct Asked {
+    /// Which requests it has to wait for.
+    pub(super) group: Group,
+    run: Box<dyn FnOnce(Arc<Pipe>) -> BoxFuture<'static, Result<Answer>> + Send>,
 }
 
 /// An answer.
@@ -83,122 +71,162 @@ pub(super) struct Answer {
     pub(super) durability: Option<Durability>,
 }
 
-impl From<String> for Answer {
-    fn from(text: String) -> Self {
-        Self { text, durability: None }
+impl Asked {
+    fn new<V: Verb<Pipe>>(group: Group, verb: V) -> Self {
+        let run = move |pipe: Arc<Pipe>| -> BoxFuture<'static, Result<Answer>> {
+            Box::pin(async move {
+                let answer = verb.call(&pipe, &pipe.realm).await?;
+                Ok(Answer { durability: answer.durability(), text: answer.into_json()? })
+            })
+        };
+        Self { group, run: Box::new(run) }
+    }
+
+    fn in_session<V>(verb: InSession<V>) -> Self
+    where
+        InSession<V>: Verb<Pipe>,
+    {
+        Self::new(Group::Own(verb.session.text()), verb)
+    }
+
+    /// Reads the request of an operation.
+    pub(super) fn read(op: &str, text: &str) -> Result<Self> {
+        let of_key = |key: &EntriesKey| {
+            let (project, session) = key.group();
+            Group::Session(project.to_owned(), session.to_owned())
+        };
+        Ok(match op {
+            "hello" => Self::new(Group::Free, members::<Hello>(text)?),
+            "append" => {
+                let verb = append(text)?;
+                Self::new(of_key(&verb.key), verb)
+            }
+            "load" => {
+                let verb: LoadEntries = members(text)?;
+                Self::new(of_key(&verb.key), verb)
+            }
+            "read" => {
+                let verb: ReadEntries = members(text)?;
+                Self::new(of_key(&verb.key), verb)
+            }
+            "delete" => {
+                let verb: DeleteEntries = members(text)?;
+                Self::new(of_key(&verb.key), verb)
+            }
+            "list_subkeys" => {
+                let verb: ListSubkeys = members(text)?;
+                Self::new(of_key(&verb.key), verb)
+            }
+            "list_sessions" => Self::new(Group::Free, members::<ListEntrySessions>(text)?),
+            "list_session_summaries" => Self::new(Group::Free, members::<SummariseEntries>(text)?),
+            "sessions" => Self::new(Group::Free, members::<ListSessions>(text)?),
+            "search" => Self::new(Group::Free, members::<FindWords>(text)?),
+            "history" => Self::in_session(of_session::<ShowMessages>(text)?),
+            "edit" => Self::in_session(of_session::<Edits>(text)?),
+            "add" => Self::in_session(add(text)?),
+            other => return Err(Problem::invalid(format!("there is no operation `{other}`"))),
+        })
+    }
+
+    /// Answers it.
+    pub(super) async fn answer(self, pipe: Arc<Pipe>) -> Result<Answer> {
+        (self.run)(pipe).await
     }
 }
 
-impl From<serde_json::Value> for Answer {
-    fn from(value: serde_json::Value) -> Self {
-        value.to_string().into()
-    }
+fn wrong(error: &serde_json::Error) -> Problem {
+    Problem::invalid(format!("the request cannot be read: {error}"))
 }
 
-impl WireKey {
-    fn checked(self) -> Result<Key> {
-        Key::new(self.project_key, self.session_id, self.subpath)
-    }
-}
-
-/// A request without its operation and its id, which were read before.
-fn members<T: DeserializeOwned>(text: &str) -> Result<T> {
-    let wrong = |error: serde_json::Error| Problem::invalid(format!("the request cannot be read: {error}"));
-    let mut members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).map_err(wrong)?;
+/// The members of a request without its operation and its id.
+fn plain_members(text: &str) -> Result<Map<String, Value>> {
+    let mut members: Map<String, Value> = serde_json::from_str(text).map_err(|error| wrong(&error))?;
     members.remove("op");
     members.remove("id");
-    serde_json::from_value(members.into()).map_err(wrong)
+    Ok(members)
 }
 
-impl Asked {
-    /// Reads the members of an operation.
-    pub(super) fn read(op: &str, text: &str) -> Result<Self> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Hello {
-            #[serde(default)]
-            protocol: Option<u64>,
-        }
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Keyed {
-            key: WireKey,
-        }
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Reading {
-            key: WireKey,
-            #[serde(default)]
-            cursor: Option<String>,
-        }
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Project {
-            project_key: String,
-        }
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Summaries {
-            project_key: String,
-            #[serde(default)]
-            spelling: Spelling,
-        }
-        /// Its entries are kept as they are written, so it is not read into a tree first.
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Append {
-            #[serde(rename = "op")]
-            _op: IgnoredAny,
-            #[serde(rename = "id", default)]
-            _id: Option<IgnoredAny>,
-            key: WireKey,
-            entries: Vec<Box<RawValue>>,
-        }
-        match op {
-            "hello" => match members::<Hello>(text)?.protocol {
-                None | Some(PROTOCOL) => Ok(Self::Hello),
-                Some(other) => {
-                    Err(Problem::invalid(format!("protocol {other} is not spoken here, only protocol {PROTOCOL}")))
-                }
-            },
-            "append" => {
-                let Append { key, entries, .. } = serde_json::from_str(text)
-                    .map_err(|error| Problem::invalid(format!("the request cannot be read: {error}")))?;
-                Ok(Self::Append(key.checked()?, entries.into_iter().map(Entry).collect()))
-            }
-            "load" => Ok(Self::Load(members::<Keyed>(text)?.key.checked()?)),
-            "read" => {
-                let Reading { key, cursor } = members(text)?;
-                Ok(Self::Read(key.checked()?, cursor))
-            }
-            "list_sessions" => Ok(Self::List(members::<Project>(text)?.project_key)),
-            "list_session_summaries" => {
-                let Summaries { project_key, spelling } = members(text)?;
-                Ok(Self::Summaries(project_key, spelling))
-            }
-            "delete" => Ok(Self::Delete(members::<Keyed>(text)?.key.checked()?)),
-            "list_subkeys" => match members::<Keyed>(text)?.key {
-                WireKey { subpath: Some(_), .. } => Err(Problem::invalid("`subpath` has no meaning here")),
-                key => Ok(Self::Subkeys(key.checked()?)),
-            },
-            "sessions" => Ok(Self::Sessions(Box::new(members(text)?))),
-            "search" => Ok(Self::Search(Box::new(members(text)?))),
-            "history" => Ok(Self::History(members::<WireHistory>(text)?.try_into()?)),
-            "add" => Ok(Self::Add(Adding::read(text)?)),
-            "edit" => Ok(Self::Add(members::<WireEdits>(text)?.try_into()?)),
-            other => Err(Problem::invalid(format!("there is no operation `{other}`"))),
-        }
-    }
+fn members<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_value(plain_members(text)?.into()).map_err(|error| wrong(&error))
+}
 
-    /// Which requests it has to wait for.
-    pub(super) fn group(&self) -> Group {
-        match self {
-            Self::Append(key, _) | Self::Load(key) | Self::Read(key, _) | Self::Delete(key) | Self::Subkeys(key) => {
-                let (project, session) = key.group();
-                Group::Session(project.to_owned(), session.to_owned())
+/// A request about one session, which `session_id` or `key` names.
+fn of_session<V: DeserializeOwned>(text: &str) -> Result<InSession<V>> {
+    let mut members = plain_members(text)?;
+    let mut name = |member: &str| match members.remove(member) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) => Ok(Some(name)),
+        Some(_) => Err(Problem::invalid(format!("`{member}` is a text"))),
+    };
+    let (session_id, key) = (name("session_id")?, name("key")?);
+    let what = serde_json::from_value(members.into()).map_err(|error| wrong(&error))?;
+    Ok(InSession { session: SessionRef::read(session_id.as_deref(), key.as_deref())?, what })
+}
+
+/// Entries keep their bytes, so their request is not read into a tree first.
+fn append(text: &str) -> Result<AppendEntries> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wire {
+        #[serde(rename = "op")]
+        _op: IgnoredAny,
+        #[serde(rename = "id", default)]
+        _id: Option<IgnoredAny>,
+        key: EntriesKey,
+        entries: Vec<Box<RawValue>>,
+    }
+    let Wire { key, entries, .. } = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    Ok(AppendEntries { key, entries: entries.into_iter().map(Box::<str>::from).collect() })
+}
+
+/// Messages keep their bytes, too.
+fn add(text: &str) -> Result<InSession<AddMessages>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wire {
+        #[serde(rename = "op")]
+        _op: IgnoredAny,
+        #[serde(rename = "id", default)]
+        _id: Option<IgnoredAny>,
+        session_id: Option<String>,
+        key: Option<String>,
+        messages: Vec<Message>,
+        client_id: Option<String>,
+    }
+    let Wire { session_id, key, messages, client_id, .. } =
+        serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    let session = SessionRef::read(session_id.as_deref(), key.as_deref())?;
+    Ok(InSession { session, what: AddMessages { messages, client_id } })
+}
+
+/// Asks which protocol is spoken here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    #[serde(default)]
+    protocol: Option<u64>,
+}
+
+/// What speaks here.
+#[derive(Serialize)]
+struct Speaker {
+    protocol: u64,
+    server: &'static str,
+    remote: Option<String>,
+}
+
+impl Verb<Pipe> for Hello {
+    type Answer = Speaker;
+
+    async fn call(self, pipe: &Arc<Pipe>, _realm: &Arc<Realm>) -> Result<Speaker> {
+        match self.protocol {
+            None | Some(PROTOCOL) => {
+                let server = concat!("unforget/", env!("CARGO_PKG_VERSION"));
+                Ok(Speaker { protocol: PROTOCOL, server, remote: pipe.shown.clone() })
             }
-            Self::History(History { of, .. }) | Self::Add(Adding { of, .. }) => Group::Own(of.text()),
-            Self::Hello | Self::List(_) | Self::Summaries(..) | Self::Sessions(_) | Self::Search(_) => Group::Free,
+            Some(other) => {
+                Err(Problem::invalid(format!("protocol {other} is not spoken here, only protocol {PROTOCOL}")))
+            }
         }
     }
 }
@@ -233,41 +261,5 @@ impl Pipe {
             Some(there) => plain::tend(&self.realm, there).await && is_all,
             None => is_all,
         }
-    }
-
-    pub(super) async fn answer(&self, asked: Asked) -> Result<Answer> {
-        let (entries, realm) = (&self.entries, &self.realm);
-        Ok(match asked {
-            Asked::Hello => {
-                let server = concat!("unforget/", env!("CARGO_PKG_VERSION"));
-                json!({ "protocol": PROTOCOL, "server": server, "remote": self.shown }).into()
-            }
-            Asked::Append(key, batch) => {
-                let durability = entries.append(realm, &key, batch).await?;
-                Answer { text: "null".to_owned(), durability: Some(durability) }
-            }
-            Asked::Load(key) => entries.load(realm, &key).await?.unwrap_or_else(|| "null".to_owned()).into(),
-            Asked::Read(key, cursor) => {
-                let page = entries.read(realm, &key, cursor).await?;
-                page.map_or_else(|| "null".to_owned(), |page| page.to_json()).into()
-            }
-            Asked::List(project) => {
-                let listed = entries.list(realm, &project, Spelling::Python).await?;
-                listed.iter().map(Listed::named).collect::<serde_json::Value>().into()
-            }
-            Asked::Summaries(project, spelling) => {
-                let listed = entries.list(realm, &project, spelling).await?;
-                listed.iter().map(Listed::summed).collect::<serde_json::Value>().into()
-            }
-            Asked::Delete(key) => {
-                entries.delete(realm, &key).await?;
-                "null".to_owned().into()
-            }
-            Asked::Subkeys(key) => json!(entries.list_subkeys(realm, &key).await?).into(),
-            Asked::Sessions(which) => plain::sessions(realm, *which).await?.into(),
-            Asked::Search(question) => plain::search(realm, *question).await?.into(),
-            Asked::History(history) => plain::history(realm, self.there.as_ref(), history).await?.into(),
-            Asked::Add(adding) => plain::add(realm, self.there.as_ref(), adding).await?,
-        })
     }
 }

@@ -344,7 +344,7 @@ fn the_client_of_the_readme_ends_however_a_turn_ends() {
 
 /// Operations whose parameters follow rules that a schema does not express: a cursor is one that the server gave out, a name is that of a checkpoint that there is, a
 /// key excludes its parts. That what fits the schema is accepted is not asked of these; all else is.
-const PARTICULAR: [&str; 11] = [
+const PARTICULAR: [&str; 12] = [
     "GET /v1/search",
     "GET /v1/sessions",
     "GET /v1/sessions/{id}/path",
@@ -353,6 +353,7 @@ const PARTICULAR: [&str; 11] = [
     "POST /v1/sessions",
     "POST /v1/sessions/{id}/branch",
     "POST /v1/sessions/{id}/checkpoint",
+    "POST /v1/sessions/{id}/edits",
     "POST /v1/sessions/{id}/fork",
     "POST /v1/sessions/{id}/pin",
     "POST /v1/sessions/{id}/rewind",

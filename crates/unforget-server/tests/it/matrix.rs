@@ -51,6 +51,7 @@ fn operations(id: &str) -> Vec<Asking> {
             let body = match path.rsplit('/').next().unwrap() {
                 "sessions" if method == "post" => Some(json!({ "key": "main:web:ada" })),
                 "{id}" if method == "patch" => Some(json!({ "title": "mine now" })),
+                "edits" => Some(json!({ "edits": [{ "edit": "undo" }] })),
                 "rewind" => Some(json!({ "to": 1 })),
                 "pin" => Some(json!({ "n": 1, "pinned": true })),
                 "checkpoint" | "branch" => Some(json!({ "name": "mine" })),

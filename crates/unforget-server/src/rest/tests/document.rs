@@ -7,14 +7,14 @@ use axum::http::Uri;
 
 use super::*;
 use crate::error::Code;
-use crate::rest::{about, table};
+use crate::rest::{health, table};
 
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(about::OPENAPI).unwrap());
+pub(super) static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(health::OPENAPI).unwrap());
 /// Keywords that say nothing which is looked at here.
 const WORDS: [&str; 6] = ["description", "format", "default", "pattern", "contentMediaType", "title"];
 
 /// What a reference leads to, or the thing itself.
-fn resolved(value: &'static Value) -> &'static Value {
+pub(super) fn resolved(value: &'static Value) -> &'static Value {
     match value.get("$ref").and_then(Value::as_str) {
         Some(reference) => {
             let found = DOCUMENT.pointer(reference.trim_start_matches('#'));

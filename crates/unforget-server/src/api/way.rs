@@ -1,4 +1,4 @@
-//! `/path`: which records a conversation is made of, so that a long one can be shown piece by piece.
+//! The way to a step: which records a conversation is made of, so that a long one can be shown piece by piece.
 //!
 //! One way through the transcript finds the steps from the root to a point, as runs of numbers, what on it was replaced by summaries, and what else
 //! belongs between them: names and moves of the head, and damage. Nothing that was said is kept, so memory grows with branches and not with records.
@@ -7,23 +7,19 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use unforget_core::edit::Target;
-use unforget_core::json as raw;
+use unforget_core::json;
 use unforget_core::reader::LogReader;
 use unforget_core::record::{Body, Record};
 use unforget_core::report::NoteKind;
 use unforget_core::scan::Scanner;
 use unforget_core::tree::{Place, Trail, Tree};
 
-use super::ask::{self, Asked, Id, Mine};
-use crate::app::App;
+use super::{Access, InSession, Verb};
 use crate::error::{Problem, Result};
 use crate::live::lines::{self, Numbering};
+use crate::realm::Realm;
 
 /// How many records beside the way are told, the newest.
 const MAX_NOTES: usize = 1000;
@@ -33,29 +29,71 @@ const MAX_COMPACTIONS: usize = 10_000;
 /// The longest name of a point, in characters.
 const MAX_POINT: usize = 200;
 
+/// Asks for the way to a step; to the head if none is named.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Where {
+pub(crate) struct ShowWay {
     at: Option<String>,
 }
 
-/// The way from the root to a point.
-pub(super) async fn path(
-    State(app): State<Arc<App>>,
-    Mine(realm): Mine,
-    Id(id): Id,
-    Asked(Where { at }): Asked<Where>,
-) -> Result<Response> {
-    if at.as_ref().is_some_and(|at| at.chars().count() > MAX_POINT) {
-        return Err(Problem::invalid(format!("`at` has at most {MAX_POINT} characters")));
+/// The way from the root to a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Way {
+    pub at: Option<u64>,
+    /// The record that the conversation goes on from.
+    pub head: Option<u64>,
+    pub last: Option<u64>,
+    /// The records on the way, as runs of numbers.
+    pub ranges: Vec<[u64; 2]>,
+    pub compactions: Vec<WayCompaction>,
+    pub damage: Vec<WayDamage>,
+    /// The newest records beside the way: names, titles, moves of the head.
+    pub notes: Vec<u64>,
+}
+
+/// A compaction, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WayCompaction {
+    pub n: u64,
+    /// The first record that it kept word for word.
+    pub first_kept: Option<u64>,
+    /// How many tokens the conversation had before.
+    pub before: Option<u64>,
+    pub after: Option<u64>,
+    /// `model` or `rule`.
+    pub by: Option<String>,
+    pub undone: bool,
+}
+
+/// A damaged place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WayDamage {
+    /// The number that a record there would have.
+    pub n: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+    pub bytes: u64,
+    pub kind: &'static str,
+    pub message: String,
+}
+
+impl<H: Access> Verb<H> for InSession<ShowWay> {
+    type Answer = Way;
+
+    async fn call(self, host: &Arc<H>, realm: &Arc<Realm>) -> Result<Way> {
+        let at = self.what.at;
+        if at.as_ref().is_some_and(|at| at.chars().count() > MAX_POINT) {
+            return Err(Problem::invalid(format!("`at` has at most {MAX_POINT} characters")));
+        }
+        let at = at.as_deref().map(str::parse::<Target>).transpose()?;
+        let id = host.reach(realm, &self.session).await?;
+        let way = host.blocking(realm, move |realm: &Realm| {
+            let entry = realm.entry(&id)?;
+            let numbering = if entry.dir.has_sides() { Numbering::Counted } else { Numbering::Own };
+            Seen::of(&realm.store().read(&entry)?, numbering)?.way(at.as_ref())
+        });
+        way.await
     }
-    let at = at.as_deref().map(str::parse::<Target>).transpose()?;
-    let way = app.hub.blocking(&realm, move |realm| {
-        let entry = realm.entry(&id)?;
-        let numbering = if entry.dir.has_sides() { Numbering::Counted } else { Numbering::Own };
-        Seen::of(&realm.store().read(&entry)?, numbering)?.way(at.as_ref())
-    });
-    Ok(ask::answer(StatusCode::OK, &way.await?))
 }
 
 /// What one way through a transcript saw.
@@ -64,19 +102,10 @@ struct Seen {
     numbering: Numbering,
     tree: Tree,
     last: Option<u64>,
-    compactions: VecDeque<(Place, Compaction)>,
+    compactions: VecDeque<(Place, WayCompaction)>,
     undone: VecDeque<(Place, u64)>,
-    damage: Vec<Value>,
+    damage: Vec<WayDamage>,
     notes: VecDeque<u64>,
-}
-
-/// A compaction as it says itself.
-#[derive(Debug)]
-struct Compaction {
-    first_kept: Option<u64>,
-    before: Option<u64>,
-    after: Option<u64>,
-    by: Option<String>,
 }
 
 impl Seen {
@@ -111,9 +140,7 @@ impl Seen {
             for note in scanner.report.notes.iter().skip(before).filter(|note| note.kind.is_damage()) {
                 let n = if let NoteKind::Gap { first, .. } = note.kind { first } else { n };
                 let (kind, message) = (note.kind.name(), note.kind.to_string());
-                seen.damage.push(
-                    json!({ "n": n, "offset": note.offset, "bytes": note.len, "kind": kind, "message": message }),
-                );
+                seen.damage.push(WayDamage { n, offset: note.offset, bytes: note.len, kind, message });
             }
             next = n.saturating_add(1);
             if numbering == Numbering::Counted && line.terminated {
@@ -131,13 +158,16 @@ impl Seen {
         self.last = self.last.max(Some(record.n));
         match (&record.body, self.tree.last()) {
             (Body::Compaction { first_kept, .. }, Some(place)) if record.is_step() => {
-                let members = raw::members(record.raw).unwrap_or_default();
-                let number = |name| raw::member(&members, name).and_then(raw::number);
-                let compaction = Compaction {
+                let members = json::members(record.raw).unwrap_or_default();
+                let number = |name| json::member(&members, name).and_then(json::number);
+                let by = json::member(&members, "by").and_then(json::string);
+                let compaction = WayCompaction {
+                    n: place.n,
                     first_kept: *first_kept,
                     before: number("before"),
                     after: number("after"),
-                    by: raw::member(&members, "by").and_then(raw::string).map(std::borrow::Cow::into_owned),
+                    by: by.filter(|by| ["model", "rule"].contains(&by.as_ref())).map(std::borrow::Cow::into_owned),
+                    undone: false,
                 };
                 keep(&mut self.compactions, (place, compaction), MAX_COMPACTIONS);
             }
@@ -159,7 +189,7 @@ impl Seen {
         }
     }
 
-    fn way(self, at: Option<&Target>) -> Result<Value> {
+    fn way(self, at: Option<&Target>) -> Result<Way> {
         if self.numbering == Numbering::Counted {
             return self.row(at);
         }
@@ -173,42 +203,23 @@ impl Seen {
         };
         let undone: HashSet<u64> =
             self.undone.iter().filter(|(place, _)| trail.holds(*place)).map(|(_, of)| *of).collect();
-        let compactions = self.compactions.iter().filter(|(place, _)| trail.holds(*place));
-        let compactions: Vec<Value> = compactions
-            .map(|(place, it)| {
-                let by = it.by.as_deref().filter(|by| ["model", "rule"].contains(by));
-                let (n, undone) = (place.n, undone.contains(&place.n));
-                json!({ "n": n, "first_kept": it.first_kept, "before": it.before, "after": it.after, "by": by, "undone": undone })
-            })
-            .collect();
-        Ok(json!({
-            "at": at,
-            "head": self.tree.head(),
-            "last": self.last,
-            "ranges": joined(&trail),
-            "compactions": compactions,
-            "damage": self.damage,
-            "notes": self.notes,
-        }))
+        let compactions = self.compactions.into_iter().filter(|(place, _)| trail.holds(*place));
+        let compactions = compactions.map(|(_, it)| WayCompaction { undone: undone.contains(&it.n), ..it }).collect();
+        let (head, ranges, notes) = (self.tree.head(), joined(&trail), self.notes.into());
+        Ok(Way { at, head, last: self.last, ranges, compactions, damage: self.damage, notes })
     }
 
     /// The lines of another program, as far as asked for.
-    fn row(self, at: Option<&Target>) -> Result<Value> {
+    fn row(self, at: Option<&Target>) -> Result<Way> {
+        let last = self.last;
         let at = match at {
-            None => self.last,
-            Some(Target::Step(n)) if self.last.is_some_and(|last| *n <= last) => Some(*n),
+            None => last,
+            Some(Target::Step(n)) if last.is_some_and(|last| *n <= last) => Some(*n),
             Some(_) => return Err(Problem::invalid("this conversation has no such line, and its lines have no names")),
         };
-        let ranges: Vec<[u64; 2]> = at.map(|at| [0, at]).into_iter().collect();
-        Ok(json!({
-            "at": at,
-            "head": self.last,
-            "last": self.last,
-            "ranges": ranges,
-            "compactions": [],
-            "damage": self.damage,
-            "notes": [],
-        }))
+        let ranges = at.map(|at| [0, at]).into_iter().collect();
+        let (compactions, notes) = (Vec::new(), Vec::new());
+        Ok(Way { at, head: last, last, ranges, compactions, damage: self.damage, notes })
     }
 }
 
