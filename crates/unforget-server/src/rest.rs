@@ -1,12 +1,13 @@
 //! The requests of [`api`](crate::api) over HTTP, as JSON.
 //!
-//! The table of routes says which method and path asks for what; `docs/openapi.json` says the same to programs, and a test holds both
-//! against each other. A handler decodes ([`ask`]), calls and encodes ([`route`]); a few that have to do with HTTP itself (cookies,
-//! files, bodies that are read while they come) have modules of their own.
+//! The table of routes says which method and path asks for what; `docs/openapi.json` says the same
+//! to programs, and a test holds both against each other. A handler decodes ([`ask`]), calls and
+//! encodes ([`route`]); a few that have to do with HTTP itself (cookies, files, bodies that are
+//! read while they come) have modules of their own.
 //!
-//! Whose sessions they are is decided before a request comes here: a [`Realm`](crate::realm::Realm) is in its extensions, and every
-//! handler takes it from there and from nowhere else. A request without a realm is refused. Every refusal is a [`Problem`], also of
-//! requests that are none.
+//! Whose sessions they are is decided before a request comes here: a [`Realm`](crate::realm::Realm)
+//! is in its extensions, and every handler takes it from there and from nowhere else. A request
+//! without a realm is refused. Every refusal is a [`Problem`], also of requests that are none.
 
 use std::sync::Arc;
 
@@ -97,7 +98,8 @@ fn table() -> Vec<Route> {
     ]
 }
 
-/// The routes. Paths beneath the prefix that are none of them are answered here, too; others are for whoever merges this.
+/// The routes. Paths beneath the prefix that are none of them are answered here, too; others are
+/// for whoever merges this.
 pub(crate) fn routes() -> Router<Arc<App>> {
     let table = table().into_iter();
     let router =

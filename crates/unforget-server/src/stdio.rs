@@ -1,10 +1,13 @@
 //! The store over a pipe: a request a line in, an answer a line out (docs/store.md).
 //!
-//! Whoever started this process is its owner, and no one else can reach it: there is no identity to find out and no door. Requests with an `id` run beside
-//! each other, those that name one session alike in the order in which they came; requests without one run one after the other. A bounded number is in hand at a
-//! time, and a bounded number waits for its turn; as long as that is reached nothing more is read: a caller that sends faster than the disk writes waits.
+//! Whoever started this process is its owner, and no one else can reach it: there is no identity to
+//! find out and no door. Requests with an `id` run beside each other, those that name one session
+//! alike in the order in which they came; requests without one run one after the other. A bounded
+//! number is in hand at a time, and a bounded number waits for its turn; as long as that is reached
+//! nothing more is read: a caller that sends faster than the disk writes waits.
 //!
-//! At the end of the input everything that was asked is answered, and what is not at the remote yet is tried once more.
+//! At the end of the input everything that was asked is answered, and what is not at the remote yet
+//! is tried once more.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};

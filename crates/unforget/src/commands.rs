@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::CommandFactory as _;
 use unforget_core::directory::{Directory, Entry, Listing};
 use unforget_core::history::Limits;
-use unforget_core::json;
 use unforget_core::layout;
 use unforget_core::layout::Place;
 use unforget_core::listing::{ListQuery, Page};
@@ -22,6 +21,7 @@ use unforget_core::stamp::SessionId;
 use unforget_core::store::{Holders, Notes, Store};
 use unforget_core::view::{self, Restored};
 use unforget_core::{Error, blob::Blobs};
+use unforget_server::api::messages::ListedNote;
 
 use crate::cli::{Chat, Cli, Command};
 use crate::failure::{Failure, Outcome, Result};
@@ -337,7 +337,9 @@ impl Context {
         for note in report.damage().take(TOLD).chain(report.oddities().take(TOLD)) {
             let path = path.display();
             if self.json {
-                self.tell(&note_json(&path.to_string(), note))?;
+                self.tell(
+                    &serde_json::to_string(&FileNote::of(&path.to_string(), note)).map_err(std::io::Error::from)?,
+                )?;
             } else {
                 let what = if note.kind.is_damage() { "damage" } else { "note" };
                 self.tell(&format!("{what}: {path}, {}: {}", note.place(), note.kind))?;
@@ -360,16 +362,17 @@ impl Context {
     }
 }
 
-/// A note as JSON.
-pub(crate) fn note_json(file: &str, note: &unforget_core::report::Note) -> String {
-    let line = note.line.map_or(String::new(), |line| format!(",\"line\":{line}"));
-    format!(
-        "{{\"file\":{},\"offset\":{},\"bytes\":{}{line},\"weight\":\"{}\",\"kind\":\"{}\",\"message\":{}}}",
-        json::quote(file),
-        note.offset,
-        note.len,
-        note.kind.weight().name(),
-        note.kind.name(),
-        json::quote(&note.kind.to_string())
-    )
+/// A note as JSON, with the file that it is about.
+#[derive(serde::Serialize)]
+pub(crate) struct FileNote<'a> {
+    file: &'a str,
+    weight: &'static str,
+    #[serde(flatten)]
+    note: ListedNote,
+}
+
+impl<'a> FileNote<'a> {
+    pub(crate) fn of(file: &'a str, note: &unforget_core::report::Note) -> Self {
+        Self { file, weight: note.kind.weight().name(), note: ListedNote::of(note) }
+    }
 }

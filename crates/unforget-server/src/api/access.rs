@@ -1,7 +1,8 @@
 //! How verbs reach sessions: the server through its live sessions, the pipe through the files.
 //!
-//! Reading never waits for a turn. A change of a session goes through the one writer that a session has: in the server its live
-//! session, between two turns; over the pipe the file that this process opens.
+//! Reading never waits for a turn. A change of a session goes through the one writer that a session
+//! has: in the server its live session, between two turns; over the pipe the file that this process
+//! opens.
 
 use std::sync::Arc;
 
@@ -77,7 +78,8 @@ pub(crate) trait Access: Send + Sync + Sized + 'static {
         work: impl FnOnce(&Realm) -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// Changes a session through its one writer; `bytes` is how much the change adds at most, for quotas.
+    /// Changes a session through its one writer; `bytes` is how much the change adds at most, for
+    /// quotas.
     fn change<T: Send + 'static>(
         self: &Arc<Self>,
         realm: &Arc<Realm>,
@@ -87,7 +89,8 @@ pub(crate) trait Access: Send + Sync + Sized + 'static {
         work: impl FnOnce(&mut Session, &EditScope) -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<Changed<T>>> + Send;
 
-    /// Whether a call may have to be repeated because the remote did not answer, so that what it adds needs a name.
+    /// Whether a call may have to be repeated because the remote did not answer, so that what it
+    /// adds needs a name.
     fn needs_names(&self) -> bool {
         false
     }
@@ -155,7 +158,8 @@ impl Access for App {
     }
 }
 
-/// Watches a live session for as long as a verb works with it: the hub lets go of a session without viewers.
+/// Watches a live session for as long as a verb works with it: the hub lets go of a session without
+/// viewers.
 pub(super) async fn hold(app: &App, realm: &Arc<Realm>, id: &SessionId) -> Result<Box<Viewer>> {
     match app.hub.attach(realm, id, After::End).await? {
         Watching::Here(_, viewer) => Ok(viewer),

@@ -1,6 +1,7 @@
 //! What changes a session between turns: edits, the short forms of some, and a fork.
 //!
-//! What an edit means is in [`unforget_core::edit`]; a request here says which, and the answer what became of it.
+//! What an edit means is in [`unforget_core::edit`]; a request here says which, and the answer what
+//! became of it.
 
 use std::sync::Arc;
 
@@ -126,7 +127,8 @@ impl Checkpointed {
     }
 }
 
-/// Begins a branch at a step. The conversation is on it from then on, and the branch that it was on stays where it is.
+/// Begins a branch at a step. The conversation is on it from then on, and the branch that it was on
+/// stays where it is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewBranch {

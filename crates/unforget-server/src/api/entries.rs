@@ -1,7 +1,8 @@
-//! What SDKs of agents ask of a session store, one request an operation. What the operations mean is in [`crate::entries`].
+//! What SDKs of agents ask of a session store, one request an operation. What the operations mean
+//! is in [`crate::entries`].
 //!
-//! Entries go through as text, byte for byte. The transports take them out of a request while they read it, so [`AppendEntries`]
-//! holds the text of each and nothing here parses one.
+//! Entries go through as text, byte for byte. The transports take them out of a request while they
+//! read it, so [`AppendEntries`] holds the text of each and nothing here parses one.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A session as a file: its lines as they are, one JSON document, or a bundle with its payloads.
 //!
-//! Text that looks like a secret is masked unless the request says otherwise: most exports are for another person.
+//! Text that looks like a secret is masked unless the request says otherwise: most exports are for
+//! another person.
 
 use std::sync::Arc;
 

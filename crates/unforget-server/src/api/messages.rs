@@ -1,4 +1,5 @@
-//! The conversation of a session as a model would get it now, and what had to be put right for that.
+//! The conversation of a session as a model would get it now, and what had to be put right for
+//! that.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The records of a session as they are, page by page.
 //!
-//! A page ends with the number of its last record, and the next one begins behind it. So that no record is left out and no page
-//! comes twice, a page ends neither with a line that has no number of its own nor before one whose number was used before.
+//! A page ends with the number of its last record, and the next one begins behind it. So that no
+//! record is left out and no page comes twice, a page ends neither with a line that has no number
+//! of its own nor before one whose number was used before.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What was said, in any session of the actor. Text that looks like a secret is masked in the answer.
+//! What was said, in any session of the actor. Text that looks like a secret is masked in the
+//! answer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What the turns of a session are told: messages of another program's agent, a smaller conversation, an end, a new start.
+//! What the turns of a session are told: messages of another program's agent, a smaller
+//! conversation, an end, a new start.
 
 use std::sync::Arc;
 

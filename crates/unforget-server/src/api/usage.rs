@@ -1,4 +1,5 @@
-//! What all of an actor's sessions took, added up. Days are those of UTC. What a model without a price took is counted, and the model is named.
+//! What all of an actor's sessions took, added up. Days are those of UTC. What a model without a
+//! price took is counted, and the model is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -267,7 +268,8 @@ fn table(realm: &Realm, checked: &Checked, prices: &Prices) -> Result<UsageTable
             }
         })?
     } else {
-        // Days of UTC are what is added up already; only what has no time is told apart from the rest of its day.
+        // Days of UTC are what is added up already; only what has no time is told apart from the
+        // rest of its day.
         let is_one = |day: i64| day != 0 || matches!(checked.by, By::Model | By::Agent);
         realm.catalog().sums(from..until, &is_one, &mut |_, _| {}, &mut |sum: Sum<'_>| {
             if is_of(sum.dir) {

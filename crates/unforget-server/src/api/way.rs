@@ -1,8 +1,11 @@
-//! The way to a step: which records a conversation is made of, so that a long one can be shown piece by piece.
+//! The way to a step: which records a conversation is made of, so that a long one can be shown
+//! piece by piece.
 //!
-//! One way through the transcript finds the steps from the root to a point, as runs of numbers, what on it was replaced by summaries, and what else
-//! belongs between them: names and moves of the head, and damage. Nothing that was said is kept, so memory grows with branches and not with records.
-//! Numbers are those that `records` tells. What another program writes has its own tree; here it is one row of lines.
+//! One way through the transcript finds the steps from the root to a point, as runs of numbers,
+//! what on it was replaced by summaries, and what else belongs between them: names and moves of the
+//! head, and damage. Nothing that was said is kept, so memory grows with branches and not with
+//! records. Numbers are those that `records` tells. What another program writes has its own tree;
+//! here it is one row of lines.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -38,7 +41,7 @@ pub(crate) struct ShowWay {
 
 /// The way from the root to a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Way {
+pub struct SessionWay {
     pub at: Option<u64>,
     /// The record that the conversation goes on from.
     pub head: Option<u64>,
@@ -78,9 +81,9 @@ pub struct WayDamage {
 }
 
 impl<H: Access> Verb<H> for InSession<ShowWay> {
-    type Answer = Way;
+    type Answer = SessionWay;
 
-    async fn call(self, host: &Arc<H>, realm: &Arc<Realm>) -> Result<Way> {
+    async fn call(self, host: &Arc<H>, realm: &Arc<Realm>) -> Result<SessionWay> {
         let at = self.what.at;
         if at.as_ref().is_some_and(|at| at.chars().count() > MAX_POINT) {
             return Err(Problem::invalid(format!("`at` has at most {MAX_POINT} characters")));
@@ -189,7 +192,7 @@ impl Seen {
         }
     }
 
-    fn way(self, at: Option<&Target>) -> Result<Way> {
+    fn way(self, at: Option<&Target>) -> Result<SessionWay> {
         if self.numbering == Numbering::Counted {
             return self.row(at);
         }
@@ -206,11 +209,11 @@ impl Seen {
         let compactions = self.compactions.into_iter().filter(|(place, _)| trail.holds(*place));
         let compactions = compactions.map(|(_, it)| WayCompaction { undone: undone.contains(&it.n), ..it }).collect();
         let (head, ranges, notes) = (self.tree.head(), joined(&trail), self.notes.into());
-        Ok(Way { at, head, last: self.last, ranges, compactions, damage: self.damage, notes })
+        Ok(SessionWay { at, head, last: self.last, ranges, compactions, damage: self.damage, notes })
     }
 
     /// The lines of another program, as far as asked for.
-    fn row(self, at: Option<&Target>) -> Result<Way> {
+    fn row(self, at: Option<&Target>) -> Result<SessionWay> {
         let last = self.last;
         let at = match at {
             None => last,
@@ -219,7 +222,7 @@ impl Seen {
         };
         let ranges = at.map(|at| [0, at]).into_iter().collect();
         let (compactions, notes) = (Vec::new(), Vec::new());
-        Ok(Way { at, head: last, last, ranges, compactions, damage: self.damage, notes })
+        Ok(SessionWay { at, head: last, last, ranges, compactions, damage: self.damage, notes })
     }
 }
 

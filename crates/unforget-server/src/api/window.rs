@@ -1,7 +1,8 @@
 //! What fills the context window now, if the conversation went on.
 //!
-//! It is read from the transcript as a turn would read it, by the same gauge. How large the window is, is known of the agents that run here; of a
-//! conversation that another program has with a model, only its records are known, and everything is an estimate.
+//! It is read from the transcript as a turn would read it, by the same gauge. How large the window
+//! is, is known of the agents that run here; of a conversation that another program has with a
+//! model, only its records are known, and everything is an estimate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,7 +105,8 @@ fn foreign(realm: &Realm, entry: &Entry) -> Result<WindowContent> {
     Ok(content(&history::path(&records), None, &[], &line))
 }
 
-/// What a conversation has in its window; `number` makes the number of a record what clients know it by.
+/// What a conversation has in its window; `number` makes the number of a record what clients know
+/// it by.
 fn content(path: &Path<'_, '_>, room: Option<&Room>, repairs: &[Repair], number: &dyn Fn(u64) -> u64) -> WindowContent {
     let model = room.map(|room| room.model.clone()).or_else(|| last_model(path));
     let gauge = Gauge::of(path, model.as_deref().unwrap_or_default());

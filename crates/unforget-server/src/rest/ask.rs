@@ -1,8 +1,9 @@
 //! What a request asks for, taken out of it: whose it is, the id in its path, its query, its body.
 //!
-//! Each of them is refused as a [`Problem`] when it is not as it should be: an unknown parameter, a field too many, a text where a number belongs, JSON
-//! that is none or that is nested too deep. A body is bounded in bytes and in time before it is looked at (`intake`), and its depth is counted before
-//! it is parsed. An id that cannot be one is answered like one that is not there.
+//! Each of them is refused as a [`Problem`] when it is not as it should be: an unknown parameter, a
+//! field too many, a text where a number belongs, JSON that is none or that is nested too deep. A
+//! body is bounded in bytes and in time before it is looked at (`intake`), and its depth is counted
+//! before it is parsed. An id that cannot be one is answered like one that is not there.
 
 use std::sync::Arc;
 

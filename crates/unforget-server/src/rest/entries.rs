@@ -1,7 +1,8 @@
 //! Bodies that are not parsed whole: entries of SDKs, and messages that keep their bytes.
 //!
-//! Entries go through as text, so their depth is bounded by what can be read back and not by the depth of other bodies: refusing one
-//! would lose a turn. [`Splitter`] cuts them out of a body while it comes.
+//! Entries go through as text, so their depth is bounded by what can be read back and not by the
+//! depth of other bodies: refusing one would lose a turn. [`Splitter`] cuts them out of a body
+//! while it comes.
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ pub(super) async fn add_messages(
     Asked(Nothing {}): Asked<Nothing>,
     Text(text): Text,
 ) -> Result<Response> {
-    // The content of a message is kept as it is and read into no tree, so it may have any number of values.
+    // The content of a message is kept as it is and read into no tree, so it may have any number of
+    // values.
     let limits = crate::Limits { values: usize::MAX, ..*app.limits() };
     let what: AddMessages = ask::parse(text.as_bytes(), &limits)?;
     drop(text);

@@ -1,7 +1,9 @@
-//! Coming in by the page, and leaving: the token goes into a cookie that no script reads (`identity::cookie`), and out of it.
+//! Coming in by the page, and leaving: the token goes into a cookie that no script reads
+//! (`identity::cookie`), and out of it.
 //!
-//! Both are for the page that this server serves, and for no other, allowed or not: a page from elsewhere must not be able to make somebody somebody
-//! else. A token that is wrong here is one that is wrong anywhere: the same words, and counted the same.
+//! Both are for the page that this server serves, and for no other, allowed or not: a page from
+//! elsewhere must not be able to make somebody somebody else. A token that is wrong here is one
+//! that is wrong anywhere: the same words, and counted the same.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Routes that decode a request, call it, and encode the answer.
 //!
-//! A request without a session comes from the query of a GET or the body of another method. A request about a session has the
-//! session's id in its path.
+//! A request without a session comes from the query of a GET or the body of another method. A
+//! request about a session has the session's id in its path.
 
 use std::sync::Arc;
 

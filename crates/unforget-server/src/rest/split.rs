@@ -1,9 +1,13 @@
-//! A body with a list of entries, taken apart while it comes: nothing of it is held but the entries themselves.
+//! A body with a list of entries, taken apart while it comes: nothing of it is held but the entries
+//! themselves.
 //!
-//! The body is `{"key":{…},"entries":[{…},…]}` in whatever order and pieces. Read whole and then parsed, it is in memory twice, and three bytes of it (`{},`) become
-//! many more. Here each byte is looked at once: what stands in a list directly beneath the outermost object is cut into entries, and all else, which
-//! is short, is kept as it is and parsed at the end with the list left empty. So a name that is not known, a list of another name or a second list
-//! is refused by the parser as ever, and what is an entry is decided by counting brackets alone; whether one is JSON is for the store to see to.
+//! The body is `{"key":{…},"entries":[{…},…]}` in whatever order and pieces. Read whole and then
+//! parsed, it is in memory twice, and three bytes of it (`{},`) become many more. Here each byte is
+//! looked at once: what stands in a list directly beneath the outermost object is cut into entries,
+//! and all else, which is short, is kept as it is and parsed at the end with the list left empty.
+//! So a name that is not known, a list of another name or a second list is refused by the parser as
+//! ever, and what is an entry is decided by counting brackets alone; whether one is JSON is for the
+//! store to see to.
 //!
 //! How many entries there may be is bounded, because each costs something however short it is.
 

@@ -1,4 +1,5 @@
-//! The requests of [`api`](crate::api) over a pipe: read from a line, and answered by the store that the pipe leads to.
+//! The requests of [`api`](crate::api) over a pipe: read from a line, and answered by the store
+//! that the pipe leads to.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -232,8 +233,9 @@ impl Verb<Pipe> for Hello {
 }
 
 impl Pipe {
-    /// What a tenant has in a home, and at a remote if there is one, which may be shown like this. Tenants share nothing, with a remote or without one:
-    /// all but the usual one have a home of their own beneath the home.
+    /// What a tenant has in a home, and at a remote if there is one, which may be shown like this.
+    /// Tenants share nothing, with a remote or without one: all but the usual one have a home of
+    /// their own beneath the home.
     pub fn new(home: PathBuf, tenant: &str, source: SharedSource, there: Option<(Settings, String)>) -> Self {
         let home = match tenant {
             USUAL_TENANT => home,

@@ -1,7 +1,8 @@
-//! How the pipe reaches the sessions of this program: the files of its home, and with a remote what other machines wrote.
+//! How the pipe reaches the sessions of this program: the files of its home, and with a remote what
+//! other machines wrote.
 //!
-//! With a remote, a session is fetched before it is read or changed, and sent afterwards. Lines that could not be sent wait in the
-//! outbox, as those of the chat do.
+//! With a remote, a session is fetched before it is read or changed, and sent afterwards. Lines
+//! that could not be sent wait in the outbox, as those of the chat do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,8 @@ use crate::realm::Realm;
 
 /// How long a remote is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often, and after which pause, this asks for a session that another program writes: five seconds in all.
+/// How often, and after which pause, this asks for a session that another program writes: five
+/// seconds in all.
 const ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -153,7 +155,8 @@ async fn is_here(realm: &Arc<Realm>, of: &SessionRef) -> Result<bool> {
     .await
 }
 
-/// Sees that no server or program elsewhere is writing the session: what it writes would not fit behind what is added here.
+/// Sees that no server or program elsewhere is writing the session: what it writes would not fit
+/// behind what is added here.
 async fn unless_held(realm: &Arc<Realm>, there: &Settings, of: &SessionRef) -> Result<()> {
     let of = of.clone();
     let entry = blocking(realm, move |realm| match &of {

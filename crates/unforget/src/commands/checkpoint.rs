@@ -2,21 +2,15 @@
 
 use std::io::Write as _;
 
-use serde::Serialize;
-use unforget_core::edit::{self, Applied, Change, Edit, EditScope, StepName};
-use unforget_core::tree::{Kind, Label, Tree};
+use unforget_core::edit::{self, Applied, Change, Edit, EditScope};
+use unforget_core::tree::{Label, Tree};
+use unforget_server::api::edits::Checkpointed;
+use unforget_server::api::tree::CheckpointList;
 
 use crate::cli;
 use crate::commands::Context;
 use crate::failure::{Outcome, Result};
 use crate::screen;
-
-/// The answer of `--json`.
-#[derive(Serialize)]
-struct Checkpointed<'a> {
-    name: &'a StepName,
-    to: u64,
-}
 
 pub(crate) fn set(context: &Context, args: &cli::Checkpoint) -> Result<Outcome> {
     let at = args.at.as_deref().map(str::parse).transpose()?;
@@ -24,9 +18,9 @@ pub(crate) fn set(context: &Context, args: &cli::Checkpoint) -> Result<Outcome> 
     let wanted = Edit::Checkpoint { name: args.checkpoint.parse()?, at };
     let applied = edit::apply_one(&mut session, wanted, &EditScope::default())?;
     let mut out = anstream::stdout().lock();
-    match &applied.change {
-        Change::Named { name, to, .. } if context.json => screen::json_line(&mut out, &Checkpointed { name, to: *to })?,
-        _ => writeln!(out, "{}", given(&applied))?,
+    match Checkpointed::of(&applied).filter(|_| context.json) {
+        Some(named) => screen::json_line(&mut out, &named)?,
+        None => writeln!(out, "{}", given(&applied))?,
     }
     Ok(Outcome::Done)
 }
@@ -42,21 +36,14 @@ pub(crate) fn list(context: &Context, args: &cli::Checkpoints) -> Result<Outcome
     let tree = Tree::read(&context.transcript(&args.name)?.reader()?)?;
     let mut out = anstream::stdout().lock();
     if context.json {
-        for label in checkpoints(&tree) {
-            screen::json_line(&mut out, &label)?;
-        }
+        let all = CheckpointList::of(&tree).checkpoints;
+        all.iter().try_for_each(|label| screen::json_line(&mut out, label))?;
         return Ok(Outcome::Done);
     }
     for line in lines(&tree, context.store.source().now_ms()) {
         writeln!(out, "{line}")?;
     }
     Ok(Outcome::Done)
-}
-
-fn checkpoints(tree: &Tree) -> Vec<Label> {
-    let mut labels: Vec<Label> = tree.labels().into_iter().filter(|label| label.kind == Kind::Checkpoint).collect();
-    labels.sort_by_key(|label| label.n);
-    labels
 }
 
 /// The checkpoints as a person reads them, the latest last.
@@ -72,6 +59,6 @@ pub(crate) fn lines(tree: &Tree, now_ms: i64) -> Vec<String> {
         let name = screen::pad(&screen::one_line(&label.name), 24);
         format!("{to:>5}  {name}  {}{away}", screen::ago(label.ms, now_ms))
     };
-    let lines: Vec<String> = checkpoints(tree).into_iter().map(line).collect();
+    let lines: Vec<String> = CheckpointList::of(tree).checkpoints.into_iter().map(line).collect();
     if lines.is_empty() { vec!["No checkpoints yet.".to_owned()] } else { lines }
 }

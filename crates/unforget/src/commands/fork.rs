@@ -5,13 +5,14 @@ use std::io::Write as _;
 use unforget_core::directory::Entry;
 use unforget_core::edit::Target;
 use unforget_core::fork::{Forked, Wish, fork};
-use unforget_core::json::quote;
 use unforget_core::key::Key;
 use unforget_core::tree::Tree;
+use unforget_server::api::edits::ForkedSession;
 
 use crate::cli;
 use crate::commands::Context;
 use crate::failure::{Outcome, Result};
+use crate::screen;
 
 pub(crate) fn run(context: &Context, args: &cli::Fork) -> Result<Outcome> {
     let entry = context.resolve(&args.name)?;
@@ -26,10 +27,7 @@ pub(crate) fn run(context: &Context, args: &cli::Fork) -> Result<Outcome> {
     let forked = fork(&context.store, &entry, Wish { at, key: key.as_ref(), label: args.label.as_deref() })?;
     let mut out = anstream::stdout().lock();
     if context.json {
-        let at = forked.at.map_or("null".to_owned(), |n| n.to_string());
-        let (id, key) = (quote(forked.id.as_str()), quote(&forked.key.to_string()));
-        let (from, records) = (quote(&entry.row.id), forked.steps);
-        writeln!(out, "{{\"id\":{id},\"key\":{key},\"from\":{from},\"at\":{at},\"records\":{records}}}")?;
+        screen::json_line(&mut out, &ForkedSession::of(&forked, &entry.row.id))?;
         return Ok(Outcome::Done);
     }
     writeln!(out, "{}", forked.id)?;

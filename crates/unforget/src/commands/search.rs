@@ -15,7 +15,7 @@ use unforget_core::search::{
     self, Answer, Filter, Found, Hit, Place, Query, QueryError, Role, SearchQuery, Snippet, Trash,
 };
 use unforget_core::store::{Answer as Told, Way};
-use unforget_core::{json, stamp};
+use unforget_server::api::search::FoundPlace;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::Search;
@@ -48,8 +48,8 @@ pub(crate) fn run(context: &Context, args: &Search) -> Result<Outcome> {
     let mut out = anstream::stdout().lock();
     if context.json {
         for hit in &answer.hits {
-            let line = hit_json(hit, &snippet(context, hit, &request.query, COLUMNS)?);
-            screen::write_stored(&mut out, line.as_bytes())?;
+            let snippet = snippet(context, hit, &request.query, COLUMNS)?;
+            screen::json_line(&mut out, &FoundPlace::of(hit, &snippet))?;
         }
     } else if answer.hits.is_empty() {
         tell_nothing(context, &text, &request, way)?;
@@ -268,29 +268,6 @@ fn highlighted(snippet: &Snippet) -> String {
     }
     shown.push_str(&screen::safe(snippet.text.get(at..).unwrap_or_default()));
     shown
-}
-
-fn hit_json(hit: &Hit, snippet: &Snippet) -> String {
-    let text = |text: Option<&str>| text.map_or("null".to_owned(), json::quote);
-    let at = Some(hit.at_ms).filter(|ms| *ms > 0).map(stamp::rfc3339);
-    let marks: Vec<String> = snippet.marks.iter().map(|mark| format!("[{},{}]", mark.start, mark.end)).collect();
-    format!(
-        "{{\"session\":{},\"key\":{},\"title\":{},\"n\":{},\"offset\":{},\"at\":{},\"role\":\"{}\",\"tool\":{},\
-         \"trashed\":{},\"abandoned\":{},\"tokens\":{},\"snippet\":{},\"marks\":[{}]}}\n",
-        json::quote(hit.place.id.as_str()),
-        text(hit.key.as_deref()),
-        text(hit.title.as_deref().map(mask).as_deref()),
-        hit.n,
-        hit.offset,
-        text(at.as_deref()),
-        hit.role.name(),
-        text(hit.tool.as_deref()),
-        hit.place.is_trashed,
-        hit.is_abandoned,
-        hit.len,
-        json::quote(&snippet.text),
-        marks.join(",")
-    )
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
+use serde::Serialize;
 use unforget_agent::prices::{Cost, Prices};
 use unforget_core::directory::Entry;
 use unforget_core::key::Key;
@@ -12,6 +13,7 @@ use unforget_core::store::Holders;
 use unforget_core::store::Reach;
 use unforget_core::summary::{Row, State};
 use unforget_core::usage::Ledger;
+use unforget_server::api::listed::ListedSession;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::{New, Sessions};
@@ -41,11 +43,12 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
     if context.json {
         let costs = costs(context, &page.entries, prices.as_ref())?;
         for entry in &page.entries {
-            screen::write_stored(&mut out, entry_json(context, entry, &holders, &costs)?.as_bytes())?;
-            writeln!(out)?;
+            let cost = costs.get(entry.row.id.as_str()).copied().unwrap_or_default();
+            let cost_usd = cost.dollars().filter(|_| prices.is_some() && cost.unpriced == 0);
+            screen::json_line(&mut out, &Printed::of(context, entry, &holders, cost_usd))?;
         }
         if let Some(next) = &page.next {
-            writeln!(out, "{{\"next\":\"{}\"}}", next.to_text())?;
+            screen::json_line(&mut out, &Next { next: next.to_text() })?;
         }
     } else if page.entries.is_empty() {
         nothing(context, args, &ask, &mut out)?;
@@ -72,6 +75,12 @@ pub(crate) fn run(context: &Context, args: &Sessions) -> Result<Outcome> {
     }
     context.refresh()?;
     Ok(Outcome::Done)
+}
+
+/// The last line of a page that is not the last one.
+#[derive(Serialize)]
+struct Next {
+    next: String,
 }
 
 /// What the arguments ask for.
@@ -219,18 +228,23 @@ fn costs<'e>(context: &Context, entries: &'e [Entry], prices: Option<&Prices>) -
     Ok(priced().filter_map(|entry| Some((entry.row.id.as_str(), *all.get(&entry.row.id)?))).collect())
 }
 
-/// A row, what the session cost, and who is writing it now.
-fn entry_json(context: &Context, entry: &Entry, holders: &Holders, costs: &HashMap<&str, Cost>) -> Result<String> {
-    let mut row = row_json(&entry.row)?;
-    if row.pop() == Some('}') {
-        let cost = costs.get(entry.row.id.as_str()).map_or("null".to_owned(), Cost::json);
-        row.push_str(&format!(",\"cost_usd\":{cost}"));
-        if let Some(holder) = holder(context, entry, holders) {
-            row.push_str(&format!(",\"live\":{}", unforget_core::json::quote(holder)));
-        }
-        row.push('}');
+/// A session as `--json` prints it: as the server's list shows it, and what only this machine knows.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    session: ListedSession,
+    created_ms: Option<i64>,
+    updated_ms: Option<i64>,
+    /// The program that has it open for writing.
+    holder: Option<&'a str>,
+}
+
+impl<'a> Printed<'a> {
+    fn of(context: &Context, entry: &Entry, holders: &'a Holders, cost_usd: Option<f64>) -> Self {
+        let holder = holder(context, entry, holders);
+        let session = ListedSession::of(&entry.row, cost_usd, holder.is_some());
+        Self { session, created_ms: entry.row.created_ms, updated_ms: entry.row.updated_ms, holder }
     }
-    Ok(row)
 }
 
 fn key(row: &Row) -> String {
@@ -252,8 +266,11 @@ fn remark(row: &Row) -> Option<String> {
     }
 }
 
-pub(crate) fn row_json(row: &Row) -> Result<String> {
-    serde_json::to_string(row).map_err(|error| Failure::new(error.to_string()))
+/// The answer of `new --json`.
+#[derive(Serialize)]
+struct Begun<'a> {
+    id: &'a str,
+    key: String,
 }
 
 pub(crate) fn create(context: &Context, args: &New) -> Result<Outcome> {
@@ -261,8 +278,7 @@ pub(crate) fn create(context: &Context, args: &New) -> Result<Outcome> {
     let session = context.store.create(&key, args.label.as_deref())?;
     let mut out = anstream::stdout().lock();
     if context.json {
-        let quote = unforget_core::json::quote;
-        writeln!(out, "{{\"id\":{},\"key\":{}}}", quote(session.id().as_str()), quote(&key.to_string()))?;
+        screen::json_line(&mut out, &Begun { id: session.id().as_str(), key: key.to_string() })?;
     } else {
         writeln!(out, "{}", session.id())?;
     }

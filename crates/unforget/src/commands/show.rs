@@ -3,15 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 
+use serde::Serialize;
 use unforget_core::history::{Limits, Repair, foreign_messages, path, rebuild_all};
 use unforget_core::json;
 use unforget_core::record::Record;
-use unforget_core::report::{Note, Report, Weight};
+use unforget_core::report::{Report, Weight};
 use unforget_core::scan::{Scan, scan};
 use unforget_core::search::lineage::Lineage;
+use unforget_server::api::messages::ListedRepair;
 
 use crate::cli::Show;
-use crate::commands::{Context, Transcript, conversation, note_json};
+use crate::commands::{Context, FileNote, Transcript, conversation};
 use crate::failure::{Failure, Outcome, Result};
 use crate::screen;
 
@@ -146,7 +148,7 @@ fn records(
     }
     let file = transcript.shown_path().display().to_string();
     for note in &scanned.report.notes {
-        writeln!(out, "{{\"note\":{}}}", note_json(&file, note))?;
+        screen::json_line(out, &Noted { note: FileNote::of(&file, note) })?;
     }
     Ok(())
 }
@@ -162,8 +164,9 @@ fn messages(context: &Context, transcript: &Transcript, budget: Option<u64>) -> 
         screen::write_stored(&mut out, messages.as_bytes())?;
         let placed = placed(&bytes, &scanned.records, &history.repairs);
         if context.json {
-            let repairs: Vec<String> = placed.iter().map(|(line, repair)| repair_json(repair, Some(*line))).collect();
-            tell_repairs(&transcript.shown_path().display().to_string(), &repairs, &scanned.report)?;
+            let repairs =
+                placed.iter().map(|(line, repair)| ListedRepair { line: Some(*line), ..ListedRepair::of(repair) });
+            tell_repairs(&transcript.shown_path().display().to_string(), repairs.collect(), &scanned.report)?;
             return Ok(outcome(&scanned.report));
         }
         for (line, repair) in placed {
@@ -176,9 +179,8 @@ fn messages(context: &Context, transcript: &Transcript, budget: Option<u64>) -> 
     let restored = transcript.restore(&limits)?;
     screen::write_stored(&mut out, restored.history.to_json().as_bytes())?;
     writeln!(out)?;
-    let repairs: Vec<String> = restored.history.repairs.iter().map(|repair| repair_json(repair, None)).collect();
-    let file = transcript.shown_path().display().to_string();
-    tell_repairs(&file, &repairs, &restored.report)?;
+    let repairs = restored.history.repairs.iter().map(ListedRepair::of).collect();
+    tell_repairs(&transcript.shown_path().display().to_string(), repairs, &restored.report)?;
     Ok(outcome(&restored.report))
 }
 
@@ -197,18 +199,24 @@ fn placed<'r>(bytes: &[u8], records: &[Record<'_>], repairs: &'r [Repair]) -> Ve
     placed
 }
 
-fn repair_json(repair: &Repair, line: Option<u64>) -> String {
-    let line = line.map_or(String::new(), |line| format!("\"line\":{line},"));
-    let message = json::quote(&repair.kind.to_string());
-    format!("{{{line}\"n\":{},\"kind\":\"{}\",\"message\":{message}}}", repair.n, repair.kind.name())
+/// A line of `show --json` that is no record.
+#[derive(Serialize)]
+struct Noted<'a> {
+    note: FileNote<'a>,
 }
 
 /// What was put right in the messages and what was met in the file, as one JSON object on stderr.
-fn tell_repairs(file: &str, repairs: &[String], report: &Report) -> Result<()> {
-    let list = |notes: Vec<&Note>| notes.into_iter().map(|note| note_json(file, note)).collect::<Vec<_>>().join(",");
-    let (damage, oddities) = (list(report.damage().collect()), list(report.oddities().collect()));
-    let repairs = repairs.join(",");
-    writeln!(anstream::stderr(), "{{\"repairs\":[{repairs}],\"damage\":[{damage}],\"oddities\":[{oddities}]}}")?;
+#[derive(Serialize)]
+struct Met<'a> {
+    repairs: Vec<ListedRepair>,
+    damage: Vec<FileNote<'a>>,
+    oddities: Vec<FileNote<'a>>,
+}
+
+fn tell_repairs(file: &str, repairs: Vec<ListedRepair>, report: &Report) -> Result<()> {
+    let damage = report.damage().map(|note| FileNote::of(file, note)).collect();
+    let oddities = report.oddities().map(|note| FileNote::of(file, note)).collect();
+    screen::json_line(&mut anstream::stderr(), &Met { repairs, damage, oddities })?;
     Ok(())
 }
 

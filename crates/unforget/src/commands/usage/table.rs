@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use unforget_core::json::quote;
+use serde::Serialize;
 use unforget_core::usage::Line;
+use unforget_server::api::usage::{UsageNumbers, UsageRow, UsageSession};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Row, Sums};
@@ -190,37 +191,47 @@ pub(crate) fn hit_rate(line: &Line) -> Option<String> {
     (all > 0).then(|| format!("{}%", read * 100 / all))
 }
 
-/// Prints the rows and a total, one object a line.
-pub(crate) fn json(out: &mut impl Write, sums: &Sums, by: By) -> Result<()> {
-    let name = match by {
-        By::Day => "day",
-        By::Week => "week",
-        By::Month => "month",
-        By::Model => "model",
-        By::Agent => "agent",
-        By::Session => "session",
-    };
-    for (value, row) in ordered(sums, by) {
-        let session = row.session.as_ref().map_or(String::new(), |(key, title, trashed)| {
-            format!(",\"key\":{},\"title\":{},\"trashed\":{trashed}", quote(key), quote(title))
-        });
-        writeln!(out, "{{\"{name}\":{}{session},{}}}", quote(value), numbers(row))?;
-    }
-    writeln!(out, "{{\"total\":true,{}}}", numbers(&sums.total))?;
-    Ok(())
+/// A row as `--json` prints it: as the server's table has it, and the tokens without a price.
+#[derive(Serialize)]
+struct Printed {
+    #[serde(flatten)]
+    row: UsageRow,
+    unpriced_tokens: u64,
+    /// True for the last line, which is the sum of all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<bool>,
 }
 
-fn numbers(row: &Row) -> String {
-    let Line { tokens, calls, turns, tools, .. } = row.line;
-    format!(
-        "\"turns\":{turns},\"calls\":{calls},\"tools\":{tools},\"input\":{},\"output\":{},\"cache_write\":{},\"cache_read\":{},\"cost_usd\":{},\"unpriced_tokens\":{}",
-        tokens.input,
-        tokens.output,
-        tokens.cache_write,
-        tokens.cache_read,
-        row.cost.json(),
-        row.cost.unpriced
-    )
+impl Printed {
+    fn of(row: &Row) -> Self {
+        let of_session = row.session.as_ref().map(|(key, title, trashed)| UsageSession {
+            key: Some(key.clone()),
+            title: Some(title.clone()),
+            trashed: *trashed,
+        });
+        let numbers = UsageNumbers::of(&row.line, &row.cost);
+        let shown = UsageRow { of_session, numbers, ..UsageRow::default() };
+        Self { row: shown, unpriced_tokens: row.cost.unpriced, total: None }
+    }
+}
+
+/// Prints the rows and a total, one object a line.
+pub(crate) fn json(out: &mut impl Write, sums: &Sums, by: By) -> Result<()> {
+    for (value, row) in ordered(sums, by) {
+        let mut printed = Printed::of(row);
+        let name = match by {
+            By::Day => &mut printed.row.day,
+            By::Week => &mut printed.row.week,
+            By::Month => &mut printed.row.month,
+            By::Model => &mut printed.row.model,
+            By::Agent => &mut printed.row.agent,
+            By::Session => &mut printed.row.session,
+        };
+        *name = Some(value.clone());
+        screen::json_line(out, &printed)?;
+    }
+    screen::json_line(out, &Printed { total: Some(true), ..Printed::of(&sums.total) })?;
+    Ok(())
 }
 
 #[cfg(test)]
