@@ -23,12 +23,11 @@ use unforget_core::tree::Tree;
 use super::ask::{self, Asked, Body, Id, Maybe, Mine, Nothing, Text};
 use super::row::{self, Present};
 use super::sessions::MAX_LABEL;
-use crate::agent::ClientId;
 use crate::app::App;
 use crate::error::{Code, Problem, Result};
-use crate::forward;
 use crate::hub::Watching;
-use crate::live::{After, Viewer};
+use crate::live::Viewer;
+use crate::protocol::{After, ClientId};
 use crate::realm::{Name, Realm};
 use crate::said::{self, Message};
 
@@ -41,7 +40,7 @@ const MAX_EDITS: usize = 100;
 async fn hold(app: &App, realm: &Arc<Realm>, id: &SessionId) -> Result<Box<Viewer>> {
     match app.hub.attach(realm, id, After::End).await? {
         Watching::Here(_, viewer) => Ok(viewer),
-        Watching::There(elsewhere) => Err(forward::to(elsewhere)),
+        Watching::There(elsewhere) => Err(elsewhere.moved()),
     }
 }
 

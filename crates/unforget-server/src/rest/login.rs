@@ -19,10 +19,10 @@ use unforget_core::stamp::rfc3339;
 use super::about;
 use super::ask::{self, Asked, Body, Mine, Nothing, present};
 use crate::app::App;
+use crate::connection::Peer;
 use crate::door::Passed;
 use crate::error::{Code, Problem, Result};
 use crate::identity::cookie;
-use crate::serve::Peer;
 
 /// What somebody shows to come in.
 #[derive(Deserialize)]

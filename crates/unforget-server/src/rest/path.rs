@@ -23,7 +23,7 @@ use unforget_core::tree::{Place, Trail, Tree};
 use super::ask::{self, Asked, Id, Mine};
 use crate::app::App;
 use crate::error::{Problem, Result};
-use crate::live::lines::{self, Numbering};
+use crate::transcript::lines::{self, Numbering};
 
 /// How many records beside the way are told, the newest.
 const MAX_NOTES: usize = 1000;

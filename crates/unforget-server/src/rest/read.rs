@@ -25,8 +25,8 @@ use unforget_core::tree::{Branch, Kind, Label, Tree, Turns};
 use super::ask::{self, Asked, Id, Mine, Nothing};
 use crate::app::App;
 use crate::error::{Problem, Result};
-use crate::live::lines::{self, Line, Numbering};
 use crate::realm::Realm;
+use crate::transcript::lines::{self, Line, Numbering};
 
 /// How many records a page has if nobody says, and at the most.
 const USUAL: usize = 100;

@@ -15,7 +15,7 @@ use super::plain::{self, Adding, History, WireEdits, WireHistory};
 use crate::actor::ActorId;
 use crate::entries::{Entries, Key, Listed, Settings, Spelling};
 use crate::error::{Problem, Result};
-use crate::live::event::Durability;
+use crate::protocol::Durability;
 use crate::realm::{Realm, Realms};
 use crate::rest::{Question, Which};
 

@@ -22,10 +22,9 @@ use unforget_remote::sync::{self, Bookmarks, Link, Native, Outbox, Pointer};
 use unforget_remote::{Error as RemoteError, Stream};
 
 use super::ask::Answer;
-use crate::agent::ClientId;
 use crate::entries::Settings;
 use crate::error::{Code, Problem, Result};
-use crate::live::event::Durability;
+use crate::protocol::{ClientId, Durability};
 use crate::realm::Realm;
 use crate::rest::{self, Question, Which};
 use crate::said::{self, Message};
