@@ -17,8 +17,9 @@ use unforget_core::session::Session;
 use unforget_core::stamp::SessionId;
 
 use crate::error::{Code, Problem, Result};
-use crate::live;
+use crate::protocol::ClientId;
 use crate::realm::{Name, Realm};
+use crate::transcript;
 
 mod agents;
 pub mod claude;
@@ -27,6 +28,8 @@ mod native;
 pub use agents::Agents;
 pub use claude::ClaudeCode;
 pub use native::{Native, Tools};
+
+pub use crate::transcript::Said;
 
 /// What is asked of an agent in one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,42 +43,6 @@ pub enum Input {
     },
     /// Go on from where it stopped.
     GoOn,
-}
-
-/// What a client calls a prompt: the same name within a session means the same prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClientId(String);
-
-impl ClientId {
-    /// The longest one, in bytes.
-    pub const MAX: usize = 128;
-
-    /// Takes a name, if it is not empty, not too long and has no control characters.
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_sound = !text.is_empty() && text.len() <= Self::MAX && !text.chars().any(char::is_control);
-        is_sound.then(|| Self(text.to_owned()))
-    }
-
-    /// One that nobody else has, for a client that gave none.
-    pub fn random() -> Self {
-        Self(uuid::Uuid::now_v7().to_string())
-    }
-
-    /// Its text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// That a prompt is in a transcript, and how far its turn came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said {
-    /// Its line.
-    pub n: u64,
-    /// Whether its turn came to an end, or the conversation went on without one.
-    pub is_ended: bool,
-    /// Whether its turn may have been in the middle of something: anything came behind the words, or behind a stop that interrupted it.
-    pub is_touched: bool,
 }
 
 /// How much an agent's model takes in.
@@ -130,7 +97,7 @@ pub trait Agent: Send + Sync + Debug {
 
     /// Looks for a prompt in the transcript of a session, as far back as it takes.
     fn find(&self, reader: &LogReader, _id: &SessionId, client_id: &ClientId) -> Result<Option<Said>> {
-        live::find_prompt(reader, client_id)
+        transcript::find_prompt(reader, client_id)
     }
 
     /// Opens a session for turns; nobody else may write it meanwhile.

@@ -32,7 +32,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Problem, Result};
-use crate::live::event::Durability;
+use crate::protocol::Durability;
 use crate::realm::Realm;
 
 pub mod about;

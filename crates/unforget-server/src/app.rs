@@ -1,33 +1,23 @@
-//! What every handler can reach, and what is known of whoever asks.
-//!
-//! Three kinds of ids meet here and have three types: a session's ([`SessionId`](unforget_core::stamp::SessionId)), the one that AgentCore Runtime gives a connection
-//! ([`RuntimeSessionId`]), and a Claude session's, which stays within its agent.
+//! What every handler can reach, and which session a client means.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::{HeaderMap, HeaderName};
-use secrecy::SecretString;
 use unforget_agent::prices::Prices;
 use unforget_core::key::Key;
 
 use crate::actor::ActorId;
+use crate::caller::RuntimeSessionId;
 use crate::door::Door;
 use crate::entries::Entries;
 use crate::error::{Code, Problem, Result};
 use crate::hub::{Admission, Hub, Watching};
 use crate::identity::Identity;
 use crate::limits::Limits;
-use crate::live::After;
-use crate::peers::{Passage, Peers};
+use crate::peers::Peers;
+use crate::protocol::After;
+use crate::protocol::client::Target;
 use crate::realm::Realm;
-use crate::socket::{Wanted, runtime_key};
-
-/// The header that AgentCore Runtime names a session with.
-pub const RUNTIME_SESSION: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-session-id");
-/// The header that AgentCore Runtime names a request with.
-pub const RUNTIME_REQUEST: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-request-id");
 
 /// The channel of sessions that begin without a key.
 const CHANNEL: &str = "api";
@@ -53,42 +43,6 @@ pub struct App {
     pub page: bool,
 }
 
-/// Whoever asks.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    /// Who it is; none if that is still to be said.
-    pub actor: Option<ActorId>,
-    /// From which address.
-    pub peer: IpAddr,
-    /// Whether it came through the owner's socket, from a process of the owner.
-    pub by_socket: bool,
-    /// What the runtime calls the connection.
-    pub runtime_session: Option<RuntimeSessionId>,
-    /// The token of a WebSocket's first message.
-    pub token: Option<SecretString>,
-    /// The proof of the server that forwarded it, if one did.
-    pub(crate) passage: Option<Arc<Passage>>,
-    /// What it showed.
-    pub headers: Arc<HeaderMap>,
-}
-
-/// What AgentCore Runtime calls a session: which connections belong together. It says nothing about whose a conversation is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuntimeSessionId(String);
-
-impl RuntimeSessionId {
-    /// Takes an id of 1 to 256 printable characters; the runtime's own have 33 at least.
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_sound = (1..=256).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        is_sound.then(|| Self(text.to_owned()))
-    }
-
-    /// Its text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl App {
     /// The bounds.
     pub fn limits(&self) -> &Limits {
@@ -100,22 +54,23 @@ impl App {
         self.hub.shared().fleet.as_ref()?.peers()
     }
 
-    /// Watches the session that is asked for; a new one if none is. Nothing is begun before every bound was asked.
+    /// Watches the session that is asked for; a new one if none is. Nothing is begun before every
+    /// bound was asked.
     pub(crate) async fn attach(
         &self,
         realm: &Arc<Realm>,
-        wanted: &Wanted,
+        target: &Target,
         runtime: Option<&RuntimeSessionId>,
         after: After,
         purpose: Purpose<'_>,
     ) -> Result<Watching> {
         let usual = self.hub.agents().usual();
-        let key = match (wanted, runtime) {
-            (Wanted::Id(id), _) => return self.hub.attach(realm, id, after).await,
-            (Wanted::Key(key), _) => Some(key.clone()),
-            (Wanted::Current, Some(session)) => Some(runtime_key(usual, session)?),
-            (Wanted::New(Some(agent)), Some(session)) => Some(runtime_key(agent, session)?),
-            (Wanted::New(_) | Wanted::Current, _) => None,
+        let key = match (target, runtime) {
+            (Target::Id(id), _) => return self.hub.attach(realm, id, after).await,
+            (Target::Key(key), _) => Some(key.clone()),
+            (Target::Current, Some(session)) => Some(runtime_key(usual, session)?),
+            (Target::New(Some(agent)), Some(session)) => Some(runtime_key(agent, session)?),
+            (Target::New(_) | Target::Current, _) => None,
         };
         let (shared, actor) = (self.hub.shared(), realm.actor());
         let ask = move || match purpose {
@@ -125,9 +80,9 @@ impl App {
                 Ok(())
             }
         };
-        let (id, mut reserved) = match (key, wanted) {
+        let (id, mut reserved) = match (key, target) {
             (Some(key), _) => self.hub.of_key(realm, &key, ask).await?,
-            (None, Wanted::New(Some(agent))) => self.hub.begin_live(realm, &fresh_key(agent)?, ask).await?,
+            (None, Target::New(Some(agent))) => self.hub.begin_live(realm, &fresh_key(agent)?, ask).await?,
             (None, _) => self.hub.begin_live(realm, &fresh_key(usual)?, ask).await?,
         };
         self.hub.attach_reserved(realm, &id, after, &mut reserved).await
@@ -147,6 +102,11 @@ impl App {
 fn fresh_key(agent: &str) -> Result<Key> {
     let peer = uuid::Uuid::now_v7().to_string();
     Ok(Key::new(agent, CHANNEL, None, &peer).map_err(unforget_core::Error::from)?)
+}
+
+/// The key of what a runtime session says.
+fn runtime_key(agent: &str, session: &RuntimeSessionId) -> Result<Key> {
+    Ok(Key::new(agent, "runtime", None, session.as_str()).map_err(unforget_core::Error::from)?)
 }
 
 /// What a session is wanted for, and so what is asked before one is begun.

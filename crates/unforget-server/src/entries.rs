@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use crate::error::{Code, Problem, Result};
-use crate::live::event::Durability;
+use crate::protocol::Durability;
 use crate::realm::Realm;
 
 mod fold;

@@ -5,14 +5,15 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use unforget_core::edit::EditError;
 
 /// The result of everything that a client asks for.
 pub type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// Why something cannot be done.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why something cannot be done; the `error` of a message or a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
     /// What kind of problem.
@@ -20,8 +21,10 @@ pub struct Problem {
     /// What, where, and what to do.
     pub message: String,
     /// After how many seconds the client may try again, where that is known.
+    #[serde(skip)]
     pub retry_after: Option<u32>,
     /// The same for the owner of the store, with addresses and paths that others must not see.
+    #[serde(skip)]
     pub(crate) owners: Option<String>,
 }
 
@@ -131,6 +134,12 @@ impl Code {
     }
 }
 
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 impl Problem {
     /// A problem of a kind.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
@@ -171,11 +180,6 @@ impl Problem {
             let seconds = axum::http::HeaderValue::from(self.retry_after.unwrap_or(RETRY_AFTER));
             response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);
         }
-    }
-
-    /// As the `error` of a message or a response.
-    pub fn to_json(&self) -> serde_json::Value {
-        json!({ "code": self.code.name(), "message": self.message })
     }
 }
 
@@ -257,7 +261,7 @@ impl From<unforget_remote::Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({ "error": self.to_json() });
+        let body = json!({ "error": self });
         let mut response = (self.code.status(), axum::Json(body)).into_response();
         self.tell_when(&mut response);
         if self.code == Code::Unauthenticated {

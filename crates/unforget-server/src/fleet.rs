@@ -27,12 +27,14 @@ use crate::error::{Code, Problem, Result};
 use crate::peers::{ClusterKey, Peers};
 use crate::realm::{Name, Realm};
 
+mod elsewhere;
 mod hold;
 mod others;
 mod parcel;
 #[cfg(test)]
 mod tests;
 
+pub use elsewhere::Elsewhere;
 pub(crate) use hold::Hold;
 use parcel::{Fetching, Parcel};
 
@@ -104,15 +106,6 @@ impl fmt::Debug for Fleet {
 pub(crate) enum Taken {
     Held(Arc<Hold>),
     Elsewhere(Elsewhere),
-}
-
-/// The server of this cluster that serves a session, by a lease that it signed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// Where it is reached.
-    pub(crate) address: String,
-    /// The session.
-    pub(crate) session: SessionId,
 }
 
 impl Fleet {

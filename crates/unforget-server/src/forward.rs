@@ -1,10 +1,10 @@
 //! Requests for a session that another server of the cluster serves, on both sides.
 //!
-//! A handler that finds a session elsewhere answers with a [`Problem`] of the kind `moved` and leaves the place beside the response
-//! ([`to`]). The outermost layer then makes the same request there, once, with a [`Passage`] instead of what the client showed. The
-//! server there lets [`passage`] tell it the actor, and does not forward a second time.
+//! A handler that finds a session elsewhere answers with a [`Problem`] of the kind `moved` and
+//! leaves the place beside the response ([`Elsewhere::moved`]). The outermost layer then makes the
+//! same request there, once, with a [`Passage`] instead of what the client showed. The server there
+//! lets [`passage`] tell it the actor, and does not forward a second time.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -16,7 +16,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 
 use crate::actor::ActorId;
-use crate::app::{App, Caller, RUNTIME_REQUEST, RUNTIME_SESSION, RuntimeSessionId};
+use crate::app::App;
+use crate::caller::{Caller, RUNTIME_REQUEST, RUNTIME_SESSION, RuntimeSessionId};
 use crate::error::{Code, Problem, Result};
 use crate::fleet::Elsewhere;
 use crate::peers::{Errand, PASSAGE, Passage};
@@ -25,22 +26,9 @@ use crate::rest;
 /// Where SDKs of agents keep their entries.
 const ENTRIES: &str = "/v1/entries/";
 
-tokio::task_local! {
-    /// The server that has the session of this request, if another one has it.
-    static ELSEWHERE: RefCell<Option<Elsewhere>>;
-}
-
 /// What a client hears if the server that has its session does not answer.
 pub(crate) fn unreachable() -> Problem {
     Problem::new(Code::Moved, "the server that serves this session cannot be reached; try again")
-}
-
-/// That a session is elsewhere; the request goes on there.
-pub(crate) fn to(elsewhere: Elsewhere) -> Problem {
-    if let Err(error) = ELSEWHERE.try_with(|at| *at.borrow_mut() = Some(elsewhere)) {
-        tracing::debug!(%error, "a session is elsewhere, and this task forwards nothing");
-    }
-    Problem::new(Code::Moved, "another server serves this session now; try again")
 }
 
 /// What another server sends to have this one prove itself.
@@ -57,8 +45,9 @@ pub(crate) async fn prove(State(app): State<Arc<App>>, uri: Uri) -> Result<Strin
     proof.ok_or_else(|| Problem::invalid("`nonce` needs 16 to 64 letters and digits"))
 }
 
-/// The passage of a request that another server forwarded, and the actor that it names; none if its sender claims nothing of the kind.
-/// The runtime's name of the connection becomes the header again that the client sent.
+/// The passage of a request that another server forwarded, and the actor that it names; none if its
+/// sender claims nothing of the kind. The runtime's name of the connection becomes the header again
+/// that the client sent.
 pub(crate) fn passage(app: &App, request: &mut Request) -> Result<Option<(Arc<Passage>, ActorId)>> {
     let Some(token) = request.headers().get(&PASSAGE) else { return Ok(None) };
     let refused = || {
@@ -102,11 +91,7 @@ pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next:
             }
         };
     }
-    let run = async {
-        let response = next.run(again).await;
-        (response, ELSEWHERE.with(|at| at.borrow_mut().take()))
-    };
-    let (response, at) = ELSEWHERE.scope(RefCell::new(None), run).await;
+    let (response, at) = Elsewhere::found(next.run(again)).await;
     let elsewhere = at.filter(|_| response.status() == Code::Moved.status());
     let (Some(elsewhere), Some(actor), Some(peers)) = (elsewhere, &caller.actor, app.peers()) else { return response };
     let target = uri.path_and_query().map_or("/", |path| path.as_str());

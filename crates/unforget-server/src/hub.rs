@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use unforget_core::key::Key;
@@ -20,14 +19,11 @@ use crate::agent::Agents;
 use crate::entries::Entries;
 use crate::error::{Code, Problem, Result};
 use crate::fleet::{Elsewhere, Taken};
-use crate::forward;
 use crate::ledger::Accepted;
-use crate::live::{self, After, Live, Recovered, Viewer};
+use crate::live::{self, Live, Recovered, Viewer};
+use crate::protocol::{After, Attached};
 use crate::realm::{Name, Realm, Realms};
-
-mod shared;
-
-pub use shared::{Admission, Shared};
+pub use crate::shared::{Admission, Shared};
 
 /// How often a session is looked for again that was let go at that very moment.
 const ATTEMPTS: usize = 5;
@@ -49,7 +45,7 @@ impl Found {
     pub fn here(self) -> Result<Arc<Live>> {
         match self {
             Found::Here(live) => Ok(live),
-            Found::There(elsewhere) => Err(forward::to(elsewhere)),
+            Found::There(elsewhere) => Err(elsewhere.moved()),
         }
     }
 }
@@ -259,10 +255,7 @@ impl Hub {
         let live = Arc::new(Live::new(name.clone(), realm.clone(), agent, self.shared.clone()));
         if let Some(fleet) = &self.shared.fleet {
             match fleet.take(realm, &name).await? {
-                Taken::Held(hold) => {
-                    hold.guard(&live, &self.turns);
-                    live.hold(hold);
-                }
+                Taken::Held(hold) => live.hold(hold, &self.turns),
                 Taken::Elsewhere(elsewhere) => return Err(Loading::Elsewhere(elsewhere)),
             }
         }
@@ -630,7 +623,7 @@ impl From<Problem> for Loading {
 /// A session that is watched.
 pub enum Watching {
     /// Here: what is told first, and the rest.
-    Here(Value, Box<Viewer>),
+    Here(Attached, Box<Viewer>),
     /// By another server of the cluster.
     There(Elsewhere),
 }

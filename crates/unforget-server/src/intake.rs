@@ -19,8 +19,8 @@ use http_body_util::LengthLimitError;
 use hyper::body::{Frame, SizeHint};
 use tokio::time::Sleep;
 
-use crate::app::Caller;
 use crate::budget::Claim;
+use crate::caller::Caller;
 use crate::error::{Code, Problem, Result};
 use crate::limits::Limits;
 

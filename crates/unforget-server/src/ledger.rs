@@ -22,8 +22,8 @@ use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
 
 use crate::actor::ActorId;
-use crate::agent::ClientId;
 use crate::error::{Problem, Result};
+use crate::protocol::ClientId;
 use crate::realm::Name;
 
 const FILE: &str = "server/accepted.jsonl";

@@ -11,7 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
@@ -19,27 +19,25 @@ use unforget_agent::host::Answer;
 use unforget_core::reader::LogReader;
 use unforget_core::session::{Follower, Position, Session};
 
-use crate::agent::{Agent, ClientId, Input, Said};
+use crate::agent::{Agent, Input, Said};
 use crate::budget::Claim;
 use crate::error::{Code, Problem, Result};
 use crate::fleet::Hold;
-use crate::hub::Shared;
 use crate::ledger::Accepted;
+use crate::protocol::{After, Attached, Called, ClientId, Interrupted, Kind, RunningTurn};
 use crate::realm::{Name, Realm};
+use crate::shared::Shared;
+use crate::transcript;
+use crate::transcript::lines::{self, Numbering};
 
 pub mod event;
 mod host;
-pub mod lines;
-mod past;
 mod prompts;
 mod seen;
 mod task;
 mod viewer;
 
-use event::{Called, Event, Kind};
-use lines::Numbering;
-use past::Interrupted;
-pub use past::{answer_to, find_prompt};
+use event::Event;
 pub(crate) use prompts::Recovered;
 pub use prompts::Taken;
 use seen::Seen;
@@ -215,13 +213,29 @@ impl Live {
         }
     }
 
-    /// Says by which right this server writes it.
-    pub(crate) fn hold(&self, hold: Arc<Hold>) {
-        self.lock().hold = Some(hold);
+    /// This server writes it by this right, as long as that is kept up; a session that is lost is over.
+    pub(crate) fn hold(self: &Arc<Self>, hold: Arc<Hold>, turns: &Handle) {
+        self.lock().hold = Some(hold.clone());
+        let live = Arc::downgrade(self);
+        turns.spawn(async move {
+            while hold.is_due().await {
+                let Some(live) = live.upgrade() else { return };
+                if let Err(problem) = hold.renew().await {
+                    return live.end(problem);
+                }
+            }
+        });
     }
 
     pub(crate) fn held(&self) -> Option<Arc<Hold>> {
         self.lock().hold.clone()
+    }
+
+    /// Has lines that others may read sent, beside what goes on.
+    fn send_soon(&self) {
+        if let Some(hold) = self.held() {
+            hold.hurry();
+        }
     }
 
     /// Reads what has to be known before anybody comes in.
@@ -232,7 +246,7 @@ impl Live {
         }
         let Some(reader) = self.reader()? else { return Ok(()) };
         let end = lines::end(&reader, self.numbering())?;
-        let past = past::read(&reader, self.numbering())?;
+        let past = transcript::read(&reader, self.numbering())?;
         let left = self.agent.left_open(&reader)?;
         let nameless = |said: Said| Interrupted { n: said.n, client_id: None, is_touched: said.is_touched };
         let mut state = self.lock();
@@ -295,7 +309,7 @@ impl Live {
     }
 
     /// Begins to watch behind a record; from the beginning if none is named.
-    pub fn attach(self: &Arc<Self>, after: After) -> Result<(Value, Viewer)> {
+    pub fn attach(self: &Arc<Self>, after: After) -> Result<(Attached, Viewer)> {
         let reader = self.reader()?;
         let mut state = self.lock();
         if let Some(problem) = &state.over {
@@ -315,22 +329,17 @@ impl Live {
         Ok((attached, viewer))
     }
 
-    fn attached(&self, state: &State) -> Value {
-        let turn = state
-            .turn
-            .as_ref()
-            .filter(|turn| turn.is_turn)
-            .map(|turn| json!({ "client_id": turn.client_id.as_ref().map(ClientId::as_str) }));
-        json!({
-            "type": "attached",
-            "session_id": self.name.id.as_str(),
-            "agent": self.agent.name(),
-            "agent_kind": self.agent.kind(),
-            "n": state.published.next.checked_sub(1),
-            "turn": turn,
-            "queued": state.queue.len(),
-            "interrupted": state.interrupted.as_ref().map(Interrupted::to_json),
-        })
+    fn attached(&self, state: &State) -> Attached {
+        let turn = state.turn.as_ref().filter(|turn| turn.is_turn);
+        Attached {
+            session_id: self.name.id.as_str().to_owned(),
+            agent: self.agent.name().to_owned(),
+            agent_kind: self.agent.kind(),
+            n: state.published.next.checked_sub(1),
+            turn: turn.map(|turn| RunningTurn { client_id: turn.client_id.clone() }),
+            queued: state.queue.len(),
+            interrupted: state.interrupted.clone(),
+        }
     }
 
     /// What a viewer has to be told that no record says.
@@ -496,15 +505,6 @@ impl Live {
         drop(state);
         self.work.notify_one();
     }
-}
-
-/// Where a viewer begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum After {
-    /// Behind this record; none for the beginning.
-    Line(Option<u64>),
-    /// With what comes next.
-    End,
 }
 
 fn busy() -> Problem {

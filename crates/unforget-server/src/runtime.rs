@@ -13,17 +13,20 @@ use axum::extract::{Extension, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::agent::ClientId;
-use crate::app::{App, Caller, Purpose, RUNTIME_REQUEST, RUNTIME_SESSION};
+use crate::app::{App, Purpose};
+use crate::caller::{Caller, RUNTIME_REQUEST, RUNTIME_SESSION};
 use crate::error::{Code, Problem, Result};
 use crate::hub::Watching;
-use crate::live::event::{Event, Outcome};
-use crate::live::{After, Gone, Told, Viewer};
+use crate::live::event::Event;
+use crate::live::{Gone, Told, Viewer};
+use crate::protocol::client::short;
+use crate::protocol::runtime::{BrokenOff, Health, Invoked, Refusal};
+use crate::protocol::{After, Attached, ClientId, ServerMessage};
 use crate::realm::Realm;
 use crate::rest;
-use crate::socket::{ended, short};
+use crate::socket::ended;
 
 /// How often a stream without news shows that it lives.
 const SIGN: Duration = Duration::from_secs(15);
@@ -33,8 +36,7 @@ pub(crate) async fn ping(State(app): State<Arc<App>>) -> Response {
     // What is unsaved is looked for now: a machine that is told to be idle may be taken away.
     app.hub.look_for_unsaved(&app.entries).await;
     let (busy, changed_ms) = app.hub.shared().activity.now();
-    let status = if busy > 0 { "HealthyBusy" } else { "Healthy" };
-    axum::Json(json!({ "status": status, "time_of_last_update": changed_ms.div_euclid(1000) })).into_response()
+    axum::Json(Health::new(busy > 0, changed_ms)).into_response()
 }
 
 /// A prompt, and its answer.
@@ -69,20 +71,13 @@ pub(crate) async fn invoke(
 
 /// Errors as the contract has them: what went wrong behind the door is a 500, whoever's fault it is.
 fn refused(problem: &Problem) -> Response {
-    let body = json!({ "error": problem.message, "code": problem.code.name() });
     let status = match problem.code {
         Code::Model | Code::Storage | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         other => other.status(),
     };
-    let mut response = (status, axum::Json(body)).into_response();
+    let mut response = (status, axum::Json(Refusal::new(problem))).into_response();
     problem.tell_when(&mut response);
     response
-}
-
-/// An error in the middle of a stream, as the runtime's own package tells it.
-fn broken(problem: &Problem) -> String {
-    let (message, code) = (&problem.message, problem.code.name());
-    json!({ "type": "error", "error": message, "error_type": code, "message": message }).to_string()
 }
 
 async fn answer(
@@ -92,10 +87,8 @@ async fn answer(
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Response> {
-    let invalid = |details: String| {
-        let body = json!({ "error": "Invalid JSON", "details": details, "code": Code::Invalid.name() });
-        (StatusCode::BAD_REQUEST, axum::Json(body)).into_response()
-    };
+    let invalid =
+        |details: String| (StatusCode::BAD_REQUEST, axum::Json(Refusal::invalid_json(&details))).into_response();
     let value = match std::str::from_utf8(body) {
         Err(_) => return Ok(invalid("it is not UTF-8 text".to_owned())),
         Ok(text) => match app.limits().check_json(text) {
@@ -108,22 +101,22 @@ async fn answer(
             },
         },
     };
-    let spoken = short(&value)?;
-    let client_id = spoken.client_id.clone().unwrap_or_else(ClientId::random);
+    let asked = short(&value)?;
+    let client_id = asked.client_id.clone().unwrap_or_else(ClientId::random);
     let is_streamed = value.get("stream").and_then(Value::as_bool).unwrap_or_else(|| {
         let accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         accepts.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/event-stream"))
     });
-    app.check(&spoken.text)?;
-    app.hub.ask_store(realm, spoken.text.len()).await?;
+    app.check(&asked.text)?;
+    app.hub.ask_store(realm, asked.text.len()).await?;
     let (mut admission, runtime) = (None, caller.runtime_session.as_ref());
-    let watching = app.attach(realm, &spoken.wanted, runtime, After::End, Purpose::Prompt(&mut admission)).await?;
+    let watching = app.attach(realm, &asked.target, runtime, After::End, Purpose::Prompt(&mut admission)).await?;
     let (attached, viewer) = match watching {
         Watching::Here(attached, viewer) => (attached, viewer),
-        Watching::There(elsewhere) => return Err(crate::forward::to(elsewhere)),
+        Watching::There(elsewhere) => return Err(elsewhere.moved()),
     };
     let live = viewer.live().clone();
-    let taken = live.prompt(client_id.clone(), spoken.text, false, admission).await?;
+    let taken = live.prompt(client_id.clone(), asked.text, false, admission).await?;
     let ended = if taken.is_duplicate { ended(app, &live, &taken).await } else { None };
     match is_streamed {
         true => Ok(stream(attached, *viewer, client_id, ended, app.limits().send)),
@@ -145,7 +138,7 @@ async fn whole(mut viewer: Viewer, client_id: &ClientId, ended: Option<Event>) -
         };
         match event {
             Event::Done(outcome) if outcome.client_id.as_ref() == Some(client_id) => {
-                return Ok(axum::Json(response(&viewer, &outcome)).into_response());
+                return Ok(axum::Json(Invoked::new(viewer.live().name().id.as_str(), &outcome)).into_response());
             }
             Event::Failed { client_id: failed, problem } if failed.as_ref() == Some(client_id) => return Err(problem),
             _ => {}
@@ -153,21 +146,18 @@ async fn whole(mut viewer: Viewer, client_id: &ClientId, ended: Option<Event>) -
     }
 }
 
-fn response(viewer: &Viewer, outcome: &Outcome) -> Value {
-    let Value::Object(mut members) = outcome.to_json() else { return Value::Null };
-    members.remove("type");
-    let text = members.remove("text").unwrap_or_default();
-    members.insert("response".to_owned(), text);
-    members.insert("session_id".to_owned(), viewer.live().name().id.as_str().into());
-    Value::Object(members)
-}
-
 /// How many events may wait for whoever reads a stream.
 const AHEAD: usize = 16;
 
 /// The messages of the protocol, as server-sent events. Who does not read is dropped: the turn is nobody's to stop, and a viewer that is never
 /// heard from would keep the session for ever.
-fn stream(attached: Value, viewer: Viewer, client_id: ClientId, known: Option<Event>, patience: Duration) -> Response {
+fn stream(
+    attached: Attached,
+    viewer: Viewer,
+    client_id: ClientId,
+    known: Option<Event>,
+    patience: Duration,
+) -> Response {
     let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(AHEAD);
     tokio::spawn(pump(attached, viewer, client_id, known, patience, sender));
     let chunks = futures_util::stream::unfold(receiver, |mut receiver| async move {
@@ -181,14 +171,14 @@ fn stream(attached: Value, viewer: Viewer, client_id: ClientId, known: Option<Ev
 
 /// Hands on what is told until the turn has ended, or nobody takes it.
 async fn pump(
-    attached: Value,
+    attached: Attached,
     mut viewer: Viewer,
     client_id: ClientId,
     mut known: Option<Event>,
     patience: Duration,
     to: tokio::sync::mpsc::Sender<Bytes>,
 ) {
-    let mut due = Some(attached.to_string());
+    let mut due = Some(ServerMessage::Attached(&attached).encode());
     let mut is_over = false;
     while !is_over || due.is_some() {
         let text = match (due.take(), known.take()) {
@@ -210,15 +200,15 @@ async fn pump(
                             }
                             Told::Event(Event::Failed { client_id: Some(failed), problem }) if *failed == client_id => {
                                 is_over = true;
-                                due = Some(broken(problem));
+                                due = Some(BrokenOff::new(problem).encode());
                             }
                             _ => {}
                         }
-                        told.to_message()
+                        told.message().map(|message| message.encode())
                     }
                     Ok(Err(Gone(problem))) => {
                         is_over = true;
-                        Some(broken(&problem))
+                        Some(BrokenOff::new(&problem).encode())
                     }
                 }
             }

@@ -12,8 +12,8 @@ use unforget_core::json;
 use unforget_core::record::Draft;
 use unforget_core::session::{Session, block_draft};
 
-use crate::agent::ClientId;
 use crate::error::{Problem, Result};
+use crate::protocol::ClientId;
 
 /// The member that holds the caller's name for what it added.
 const NAME: &str = "added_id";

@@ -3,11 +3,9 @@
 //! Connections are accepted here and not by a framework, because each is counted before it is heard: in all, and by address. A client that does not send
 //! its request in time is dropped, and so is one that does not read what it is answered (`stream`). Every request passes the door (from where) and the identity (by whom) before anything else looks at it.
 
-use std::collections::HashMap;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -31,18 +29,21 @@ use unforget_core::stamp::SharedSource;
 use crate::activity::Activity;
 use crate::actor::ActorId;
 use crate::agent::Agents;
-use crate::app::{App, Caller, Counts, RUNTIME_SESSION, RuntimeSessionId};
+use crate::app::{App, Counts};
 use crate::budget::Sender;
+use crate::caller::{Caller, RUNTIME_SESSION, RuntimeSessionId};
+use crate::connection::{Addresses, Connection, Peer};
 use crate::door::{self, Door};
 use crate::entries::Entries;
 use crate::error::{Code, Problem};
 use crate::fleet::{self, Fleet};
-use crate::hub::{Hub, Shared};
+use crate::hub::Hub;
 use crate::identity::{Identity, cookie};
 use crate::intake::{self, Terms};
 use crate::ledger::{Accepted, Ledger};
 use crate::limits::Limits;
 use crate::realm::Realms;
+use crate::shared::Shared;
 use crate::{forward, page, peers, rest, runtime, socket, trace};
 
 pub mod owner_socket;
@@ -200,9 +201,7 @@ impl Server {
                 app.hub.shared().metrics.refuse(&Problem::new(Code::TooMany, ""));
                 continue;
             };
-            app.hub.shared().metrics.connections.inc();
-            let counted = Arc::new(Open(app.clone(), counted));
-            let connection = Connection { counted, tasks: connections.clone(), over: over.clone() };
+            let connection = Connection::new(app.hub.shared().clone(), counted, connections.clone(), over.clone());
             let routes = routes.clone();
             connections.spawn(async move {
                 match stream {
@@ -277,63 +276,6 @@ where
                 connection.as_mut().graceful_shutdown();
             }
         }
-    }
-}
-
-/// A connection that is counted, as long as anything holds it.
-struct Open(Arc<App>, Counted);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.hub.shared().metrics.connections.dec();
-    }
-}
-
-/// What a WebSocket takes along from the connection that it was.
-#[derive(Clone)]
-pub(crate) struct Connection {
-    /// It counts as long as it is open.
-    counted: Arc<Open>,
-    /// The server waits for it when it stops.
-    pub(crate) tasks: TaskTracker,
-    /// That the server stops.
-    pub(crate) over: CancellationToken,
-}
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("address", &self.counted.1.1).finish_non_exhaustive()
-    }
-}
-
-/// Where a request came from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
-    address: IpAddr,
-    /// Whether it came through the owner's socket, from a process of the owner.
-    is_owner: bool,
-}
-
-impl Peer {
-    /// What came through the owner's socket has no address, and is not counted with those that have one.
-    const NO_ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
-
-    fn at(address: SocketAddr) -> Self {
-        Self { address: address.ip(), is_owner: false }
-    }
-
-    fn at_socket(is_owner: bool) -> Self {
-        Self { address: Self::NO_ADDRESS, is_owner }
-    }
-
-    /// The address that a request came from.
-    pub(crate) fn of(extensions: &axum::http::Extensions) -> IpAddr {
-        extensions.get::<Self>().map_or(Self::NO_ADDRESS, |peer| peer.address)
-    }
-
-    /// Whether the kernel says that a process of the owner sent this request.
-    fn is_owner(extensions: &axum::http::Extensions) -> bool {
-        extensions.get::<Self>().is_some_and(|peer| peer.is_owner)
     }
 }
 
@@ -484,43 +426,4 @@ async fn metrics(State(app): State<Arc<App>>, caller: axum::Extension<Caller>) -
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)
-}
-
-/// How many connections each address has.
-#[derive(Debug, Default)]
-struct Addresses(Mutex<(usize, HashMap<IpAddr, usize>)>);
-
-struct Counted(Arc<Addresses>, IpAddr);
-
-impl Addresses {
-    fn count(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Option<Counted> {
-        // Whoever has one address of IPv6 has all of its network.
-        let address = match address {
-            IpAddr::V6(long) if long.to_ipv4_mapped().is_none() => {
-                IpAddr::V6((u128::from(long) & !u128::from(u64::MAX)).into())
-            }
-            other => other,
-        };
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = counts.1.get(&address).copied().unwrap_or(0);
-        if counts.0 >= limits.connections || own >= limits.connections_per_address {
-            return None;
-        }
-        counts.0 += 1;
-        counts.1.insert(address, own + 1);
-        Some(Counted(self.clone(), address))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut counts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.0 -= 1;
-        if let Some(count) = counts.1.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                counts.1.remove(&self.1);
-            }
-        }
-    }
 }

@@ -9,33 +9,31 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde_json::{Value, json};
 use unforget_agent::host::Answer;
-use unforget_core::key::Key;
 
-use crate::agent::ClientId;
-use crate::app::{App, Caller, Purpose, Unused};
+use crate::app::{App, Purpose, Unused};
 use crate::budget::Sender;
+use crate::caller::Caller;
+use crate::connection::Connection as Own;
 use crate::error::{Code, Problem, Result};
 use crate::fleet::Elsewhere;
 use crate::hub::Watching;
 use crate::limits::FRAME_OUT;
-use crate::live::event::{Event, Kind, Outcome};
-use crate::live::{After, Gone, Live, Standing, Taken, Told, Viewer, answer_to};
+use crate::live::event::Event;
+use crate::live::{Gone, Live, Standing, Taken, Told, Viewer};
+use crate::protocol::client::{self, ClientMessage, PromptRequest, Target};
+use crate::protocol::server::{Accepted, AgentName, Hello};
+use crate::protocol::{After, ClientId, Durability, Kind, Outcome, ServerMessage};
 use crate::realm::Realm;
-use crate::serve::Connection as Own;
+use crate::transcript::answer_to;
 
 mod frames;
-mod message;
 mod meter;
 mod pace;
 mod tunnel;
 mod upgrade;
 
 use frames::{Came, Socket, farewell};
-pub use message::PROTOCOL;
-use message::{From, Said};
-pub(crate) use message::{Spoken, Wanted, short};
 pub(crate) use upgrade::upgrade;
 
 /// How long a connection may take to say what is left to be said when the server stops.
@@ -141,7 +139,7 @@ async fn converse(app: Arc<App>, mut caller: Caller, mut socket: Socket, own: &O
 
 async fn refuse(app: &App, mut socket: Socket, problem: &Problem) {
     app.hub.shared().metrics.refuse(problem);
-    socket.send(error(problem, None).to_string()).await;
+    socket.send(ServerMessage::Error { error: problem, client_id: None }.encode()).await;
     socket.close(farewell(Some(problem))).await;
 }
 
@@ -158,8 +156,8 @@ async fn introduced(app: &App, caller: &mut Caller, socket: &mut Socket) -> Resu
         }
     });
     match came.await.map_err(|_| late())? {
-        Came::Text(text) => match message::read(&text, app.limits())? {
-            Said::Auth(token) => {
+        Came::Text(text) => match client::read(&text, app.limits())? {
+            ClientMessage::Auth(token) => {
                 let actor = app.identity.of_token(&token, caller.peer).await?;
                 caller.token = Some(token);
                 Ok(Some(actor))
@@ -169,10 +167,6 @@ async fn introduced(app: &App, caller: &mut Caller, socket: &mut Socket) -> Resu
         Came::Over(Some(problem)) => Err(problem),
         Came::Over(None) | Came::Sign => Ok(None),
     }
-}
-
-fn error(problem: &Problem, client_id: Option<&ClientId>) -> Value {
-    json!({ "type": "error", "error": problem.to_json(), "client_id": client_id.map(ClientId::as_str) })
 }
 
 impl Connection {
@@ -230,8 +224,8 @@ impl Connection {
     }
 
     /// Sends a message; a client that does not read is dropped.
-    async fn say(&mut self, text: String) -> Flow {
-        match self.socket.send(text).await {
+    async fn say(&mut self, message: &ServerMessage<'_>) -> Flow {
+        match self.socket.send(message.encode()).await {
             true => Flow::On,
             false => {
                 self.app.hub.shared().metrics.slow_readers.inc();
@@ -240,11 +234,16 @@ impl Connection {
         }
     }
 
+    async fn refuse(&mut self, problem: &Problem, client_id: Option<&ClientId>) -> Flow {
+        self.say(&ServerMessage::Error { error: problem, client_id }).await
+    }
+
     async fn hear(&mut self, text: String) -> Flow {
-        let (outcome, client_id) = match message::read(&text, self.app.limits()) {
-            Ok(said) => {
-                let client_id = if let Said::Prompt(spoken) = &said { spoken.client_id.clone() } else { None };
-                (self.obey(said, text).await, client_id)
+        let (outcome, client_id) = match client::read(&text, self.app.limits()) {
+            Ok(message) => {
+                let client_id =
+                    if let ClientMessage::Prompt(prompt) = &message { prompt.client_id.clone() } else { None };
+                (self.obey(message, text).await, client_id)
             }
             Err(problem) => (Err(problem), None),
         };
@@ -253,7 +252,7 @@ impl Connection {
             Err(problem) => {
                 self.app.hub.shared().metrics.refuse(&problem);
                 let is_short = self.only.is_some();
-                match self.say(error(&problem, client_id.as_ref()).to_string()).await {
+                match self.refuse(&problem, client_id.as_ref()).await {
                     Flow::On if is_short => Flow::End(Some(problem)),
                     flow => flow,
                 }
@@ -261,26 +260,25 @@ impl Connection {
         }
     }
 
-    async fn obey(&mut self, said: Said, text: String) -> Result<Flow> {
-        Ok(match said {
-            Said::Hello => self.say(self.hello().to_string()).await,
-            Said::Auth(_) => return Err(Problem::invalid("this connection has an actor already")),
-            Said::Attach(wanted, after, from) => {
-                let after = if from == From::End { After::End } else { After::Line(after) };
+    async fn obey(&mut self, message: ClientMessage, text: String) -> Result<Flow> {
+        Ok(match message {
+            ClientMessage::Hello => self.hello().await,
+            ClientMessage::Auth(_) => return Err(Problem::invalid("this connection has an actor already")),
+            ClientMessage::Attach(target, after) => {
                 let mut unused = std::mem::take(&mut self.unused);
-                let attached = self.attach(wanted, after, Purpose::Watch(&mut unused)).await;
+                let attached = self.attach(target, after, Purpose::Watch(&mut unused)).await;
                 self.unused = unused;
                 match attached? {
                     Some(elsewhere) => Flow::Elsewhere(elsewhere, text),
                     None => Flow::On,
                 }
             }
-            Said::Prompt(spoken) => self.prompt(spoken, text).await?,
-            Said::Abort(client_id) => {
+            ClientMessage::Prompt(prompt) => self.prompt(prompt, text).await?,
+            ClientMessage::Abort(client_id) => {
                 let is_aborted = self.live()?.abort(client_id.as_ref());
-                self.say(json!({ "type": "aborting", "running": is_aborted }).to_string()).await
+                self.say(&ServerMessage::Aborting { running: is_aborted }).await
             }
-            Said::Answer { call, allow, reason } => {
+            ClientMessage::Answer { call, allow, reason } => {
                 let answer = match allow {
                     true => Answer::Allowed { by: "person" },
                     false => Answer::Denied { by: "person", reason },
@@ -290,34 +288,24 @@ impl Connection {
                     false => return Err(Problem::new(Code::NotFound, "that question is not open any more")),
                 }
             }
-            Said::Resume => {
+            ClientMessage::Resume => {
                 self.live()?.go_on()?;
                 Flow::On
             }
-            Said::Detach => {
+            ClientMessage::Detach => {
                 (self.viewer, self.held) = (None, None);
-                self.say(json!({ "type": "detached" }).to_string()).await
+                self.say(&ServerMessage::Detached).await
             }
-            Said::Ping => self.say(json!({ "type": "pong" }).to_string()).await,
+            ClientMessage::Ping => self.say(&ServerMessage::Pong).await,
         })
     }
 
-    fn hello(&self) -> Value {
-        let agents: Vec<Value> = self
-            .app
-            .hub
-            .agents()
-            .all()
-            .iter()
-            .map(|agent| json!({ "name": agent.name(), "kind": agent.kind() }))
-            .collect();
-        json!({
-            "type": "hello",
-            "protocol": PROTOCOL,
-            "server": concat!("unforget/", env!("CARGO_PKG_VERSION")),
-            "actor": self.realm.actor().name(),
-            "agents": agents,
-        })
+    async fn hello(&mut self) -> Flow {
+        let app = self.app.clone();
+        let agents = app.hub.agents().all().iter();
+        let agents = agents.map(|agent| AgentName { name: agent.name(), kind: agent.kind() }).collect();
+        let realm = self.realm.clone();
+        self.say(&ServerMessage::Hello(Hello::new(realm.actor().name(), agents))).await
     }
 
     fn live(&self) -> Result<Arc<Live>> {
@@ -326,9 +314,9 @@ impl Connection {
     }
 
     /// Begins to watch; the server that has the session, if that is another one.
-    async fn attach(&mut self, wanted: Wanted, after: After, purpose: Purpose<'_>) -> Result<Option<Elsewhere>> {
+    async fn attach(&mut self, target: Target, after: After, purpose: Purpose<'_>) -> Result<Option<Elsewhere>> {
         let runtime = self.caller.runtime_session.as_ref();
-        match self.app.attach(&self.realm, &wanted, runtime, after, purpose).await? {
+        match self.app.attach(&self.realm, &target, runtime, after, purpose).await? {
             Watching::There(elsewhere) => Ok(Some(elsewhere)),
             Watching::Here(attached, viewer) => {
                 // A tunnel is dug for one session; where that one is, its client may go on to others.
@@ -337,7 +325,7 @@ impl Connection {
                     return Err(Problem::new(Code::Moved, "this key leads to another session now; attach again"));
                 }
                 (self.viewer, self.held) = (Some(*viewer), None);
-                match self.say(attached.to_string()).await {
+                match self.say(&ServerMessage::Attached(&attached)).await {
                     Flow::On => Ok(None),
                     _ => Err(Problem::new(Code::TooMany, "this connection does not read")),
                 }
@@ -345,29 +333,29 @@ impl Connection {
         }
     }
 
-    async fn prompt(&mut self, spoken: Spoken, text: String) -> Result<Flow> {
-        let client_id = spoken.client_id.clone().unwrap_or_else(ClientId::random);
-        if spoken.is_short {
+    async fn prompt(&mut self, asked: PromptRequest, text: String) -> Result<Flow> {
+        let client_id = asked.client_id.clone().unwrap_or_else(ClientId::random);
+        if asked.is_short {
             self.only = Some(client_id.clone());
         }
-        let is_current = match (&spoken.wanted, &self.viewer) {
-            (Wanted::Current, Some(_)) => true,
-            (Wanted::Id(id), Some(viewer)) => viewer.live().name().id == *id,
+        let is_current = match (&asked.target, &self.viewer) {
+            (Target::Current, Some(_)) => true,
+            (Target::Id(id), Some(viewer)) => viewer.live().name().id == *id,
             _ => false,
         };
-        self.app.hub.ask_store(&self.realm, spoken.text.len()).await?;
+        self.app.hub.ask_store(&self.realm, asked.text.len()).await?;
         let mut admission = None;
         if !is_current {
-            self.app.check(&spoken.text)?;
+            self.app.check(&asked.text)?;
             let purpose = Purpose::Prompt(&mut admission);
-            if let Some(elsewhere) = self.attach(spoken.wanted.clone(), After::End, purpose).await? {
+            if let Some(elsewhere) = self.attach(asked.target.clone(), After::End, purpose).await? {
                 return Ok(Flow::Elsewhere(elsewhere, text));
             }
         }
         let live = self.live()?;
-        let is_attended = !spoken.is_short;
+        let is_attended = !asked.is_short;
         self.asking.push(Box::pin(async move {
-            let taken = live.prompt(client_id.clone(), spoken.text, is_attended, admission).await;
+            let taken = live.prompt(client_id.clone(), asked.text, is_attended, admission).await;
             (live, client_id, taken)
         }));
         Ok(Flow::On)
@@ -380,22 +368,21 @@ impl Connection {
             Err(problem) => {
                 self.app.hub.shared().metrics.refuse(&problem);
                 let is_only = self.only.as_ref() == Some(client_id);
-                return match self.say(error(&problem, Some(client_id)).to_string()).await {
+                return match self.refuse(&problem, Some(client_id)).await {
                     Flow::On if is_only => Flow::End(Some(problem)),
                     flow => flow,
                 };
             }
         };
         self.unused = Unused::default();
-        let message = json!({
-            "type": "accepted",
-            "client_id": client_id.as_str(),
-            "session_id": live.name().id.as_str(),
-            "state": taken.standing.name(),
-            "duplicate": taken.is_duplicate,
-            "durability": "disk",
+        let message = ServerMessage::Accepted(Accepted {
+            client_id,
+            session_id: live.name().id.as_str(),
+            state: taken.standing.state(),
+            is_duplicate: taken.is_duplicate,
+            durability: Durability::Disk,
         });
-        if let flow @ (Flow::End(_) | Flow::Elsewhere(..)) = self.say(message.to_string()).await {
+        if let flow @ (Flow::End(_) | Flow::Elsewhere(..)) = self.say(&message).await {
             return flow;
         }
         match ended(&self.app, live, &taken).await {
@@ -424,10 +411,8 @@ impl Connection {
     /// Tells what is held.
     async fn flush(&mut self) -> Flow {
         let Some(Held { block, kind, text }) = self.held.take() else { return Flow::On };
-        let event = Event::Delta { block, kind, text: text.into() };
-        let Some(text) = Told::Event(event).to_message() else { return Flow::On };
         self.spoke = Some(Instant::now());
-        self.say(text).await
+        self.say(&ServerMessage::Delta { block, kind, text: &text }).await
     }
 
     async fn tell(&mut self, told: Result<Told, Gone>) -> Flow {
@@ -444,7 +429,7 @@ impl Connection {
                 if problem.code == Code::TooMany {
                     self.app.hub.shared().metrics.slow_readers.inc();
                 }
-                return match self.say(error(&problem, None).to_string()).await {
+                return match self.refuse(&problem, None).await {
                     Flow::On => Flow::End(Some(problem)),
                     flow => flow,
                 };
@@ -459,8 +444,8 @@ impl Connection {
             Told::Event(Event::Failed { problem, .. }) => Some(problem.clone()),
             _ => None,
         };
-        let flow = match told.to_message() {
-            Some(text) => self.say(text).await,
+        let flow = match told.message() {
+            Some(message) => self.say(&message).await,
             None => Flow::On,
         };
         match flow {
@@ -529,9 +514,4 @@ async fn next(viewer: &mut Option<Viewer>) -> Result<Told, Gone> {
         Some(viewer) => viewer.next().await,
         None => std::future::pending().await,
     }
-}
-
-/// The key of what a runtime session says.
-pub(crate) fn runtime_key(agent: &str, session: &crate::app::RuntimeSessionId) -> Result<Key> {
-    Ok(Key::new(agent, "runtime", None, session.as_str()).map_err(unforget_core::Error::from)?)
 }

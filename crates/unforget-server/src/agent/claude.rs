@@ -27,8 +27,9 @@ use unforget_core::layout::CLAUDE_AGENT;
 use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
 
-use super::{Agent, ClientId, Input, Said, Voice};
+use super::{Agent, Input, Said, Voice};
 use crate::error::{Code, Problem, Result};
+use crate::protocol::ClientId;
 use crate::realm::{Name, Realm};
 
 mod child;

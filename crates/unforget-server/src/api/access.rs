@@ -18,10 +18,10 @@ use unforget_core::stamp::SessionId;
 use super::listed::Present;
 use crate::app::App;
 use crate::error::{Problem, Result};
-use crate::forward;
 use crate::hub::Watching;
-use crate::live::event::Durability;
-use crate::live::{After, Viewer};
+use crate::live::Viewer;
+use crate::protocol::After;
+use crate::protocol::Durability;
 use crate::realm::Realm;
 
 /// Which session: its id, or the current one of a key.
@@ -163,6 +163,6 @@ impl Access for App {
 pub(super) async fn hold(app: &App, realm: &Arc<Realm>, id: &SessionId) -> Result<Box<Viewer>> {
     match app.hub.attach(realm, id, After::End).await? {
         Watching::Here(_, viewer) => Ok(viewer),
-        Watching::There(elsewhere) => Err(forward::to(elsewhere)),
+        Watching::There(elsewhere) => Err(elsewhere.moved()),
     }
 }

@@ -16,8 +16,8 @@ use unforget_core::record::Record;
 
 use super::{Access, InSession, Verb, check, raw};
 use crate::error::{Problem, Result};
-use crate::live::lines::{self, Line, Numbering};
 use crate::realm::Realm;
+use crate::transcript::lines::{self, Line, Numbering};
 
 /// How many records a page has if the request does not say, and at the most.
 const USUAL: usize = 100;

@@ -8,9 +8,9 @@ use unforget_core::directory::OnMissing;
 
 use super::access::hold;
 use super::{Access, Changed, InSession, Verb, Written};
-use crate::agent::ClientId;
 use crate::app::App;
 use crate::error::{Problem, Result};
+use crate::protocol::ClientId;
 use crate::realm::Realm;
 use crate::said::{self, Message};
 

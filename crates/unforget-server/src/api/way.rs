@@ -21,8 +21,8 @@ use unforget_core::tree::{Place, Trail, Tree};
 
 use super::{Access, InSession, Verb};
 use crate::error::{Problem, Result};
-use crate::live::lines::{self, Numbering};
 use crate::realm::Realm;
+use crate::transcript::lines::{self, Numbering};
 
 /// How many records beside the way are told, the newest.
 const MAX_NOTES: usize = 1000;

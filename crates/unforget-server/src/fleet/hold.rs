@@ -17,7 +17,6 @@ use unforget_remote::sync::Local as _;
 
 use super::parcel::Parcel;
 use crate::error::{Code, Problem, Result};
-use crate::live::Live;
 use crate::realm::{Name, Realm};
 
 /// How often it is tried to be the last who wrote.
@@ -100,26 +99,16 @@ impl Hold {
         self.is_taken_over.store(true, Ordering::Release);
     }
 
-    /// Keeps the lease up until it is given back or lost; a session that is lost is over.
-    pub(crate) fn guard(self: &Arc<Self>, live: &Arc<Live>, runtime: &Handle) {
-        let (hold, live) = (self.clone(), Arc::downgrade(live));
-        runtime.spawn(async move {
-            loop {
-                tokio::select! {
-                    () = hold.over.cancelled() => return,
-                    () = tokio::time::sleep(hold.every) => {}
-                }
-                let Some(live) = live.upgrade() else { return };
-                if let Err(problem) = hold.renew().await {
-                    live.end(problem);
-                    return;
-                }
-            }
-        });
+    /// Waits until the lease has to be renewed; `false` once it was given back.
+    pub(crate) async fn is_due(&self) -> bool {
+        tokio::select! {
+            () = self.over.cancelled() => false,
+            () = tokio::time::sleep(self.every) => true,
+        }
     }
 
     /// Says that the session is still served here; an error if another server has taken it.
-    async fn renew(&self) -> Result<()> {
+    pub(crate) async fn renew(&self) -> Result<()> {
         let mut held = self.lease.lock().await;
         let Some(lease) = held.as_mut() else { return Ok(()) };
         match lease.renew(self.parcel.remote.as_ref(), self.parcel.source.now_ms()).await {

@@ -6,84 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use unforget_core::session::Position;
 
-use crate::agent::ClientId;
 use crate::error::Problem;
-
-/// What words survive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// This machine's loss of power.
-    Disk,
-    /// This machine's loss.
-    Remote,
-}
-
-impl Durability {
-    /// The name in the protocol.
-    pub fn name(self) -> &'static str {
-        match self {
-            Durability::Disk => "disk",
-            Durability::Remote => "remote",
-        }
-    }
-}
-
-/// What kind of text a delta adds to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// What the model says.
-    Text,
-    /// What it thinks.
-    Thinking,
-    /// The arguments of a call.
-    Input,
-}
-
-impl Kind {
-    /// The name in the protocol.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Text => "text",
-            Kind::Thinking => "thinking",
-            Kind::Input => "input",
-        }
-    }
-}
-
-/// A call of a tool, for those who watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Called {
-    /// The call's id.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// JSON text of the arguments.
-    pub input: String,
-}
-
-/// How a turn ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// What the client called the prompt; none if the conversation went on by itself.
-    pub client_id: Option<ClientId>,
-    /// `done`, `aborted` or `out_of_steps`.
-    pub state: &'static str,
-    /// The last record.
-    pub n: u64,
-    /// The record of the words that were answered, if it is known.
-    pub said: Option<u64>,
-    /// What the model said last.
-    pub text: String,
-    /// Why the model stopped.
-    pub stop_reason: Option<String>,
-    /// JSON text of the usage of the last call.
-    pub usage: Option<String>,
-    /// What it survives.
-    pub durability: Durability,
-}
+use crate::protocol::{Called, ClientId, Durability, Kind, Outcome, ServerMessage};
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -154,58 +80,27 @@ pub enum Event {
 
 impl Event {
     /// As a message of the protocol; none for what is told by the records.
-    pub fn to_json(&self) -> Option<Value> {
+    pub(crate) fn message(&self) -> Option<ServerMessage<'_>> {
         Some(match self {
             Event::Published(_) => return None,
-            Event::Accepted { client_id, position } => {
-                json!({ "type": "queued", "client_id": client_id.as_str(), "position": position })
-            }
-            Event::Started(client_id) => json!({ "type": "started", "client_id": id(client_id.as_ref()) }),
-            Event::Answering => json!({ "type": "answering" }),
-            Event::Delta { block, kind, text } => {
-                json!({ "type": "delta", "block": block, "kind": kind.name(), "text": &**text })
-            }
-            Event::Notice(text) => json!({ "type": "notice", "message": &**text }),
-            Event::ToolStarted(call) => tool("tool_started", call),
+            Event::Accepted { client_id, position } => ServerMessage::Queued { client_id, position: *position },
+            Event::Started(client_id) => ServerMessage::Started { client_id: client_id.as_ref() },
+            Event::Answering => ServerMessage::Answering,
+            Event::Delta { block, kind, text } => ServerMessage::Delta { block: *block, kind: *kind, text },
+            Event::Notice(message) => ServerMessage::Notice { message },
+            Event::ToolStarted(call) => ServerMessage::ToolStarted(call),
             Event::ToolEnded { id, is_error, took } => {
                 let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-                json!({ "type": "tool_ended", "call_id": &**id, "is_error": is_error, "ms": ms })
+                ServerMessage::ToolEnded { call_id: id, is_error: *is_error, ms }
             }
-            Event::Question(call) => tool("question", call),
-            Event::Answered { id, allowed } => json!({ "type": "answered", "call_id": &**id, "allowed": allowed }),
-            Event::Saved { n, durability } => json!({ "type": "saved", "n": n, "durability": durability.name() }),
-            Event::Done(outcome) => outcome.to_json(),
+            Event::Question(call) => ServerMessage::Question(call),
+            Event::Answered { id, allowed } => ServerMessage::Answered { call_id: id, allowed: *allowed },
+            Event::Saved { n, durability } => ServerMessage::Saved { n: *n, durability: *durability },
+            Event::Done(outcome) => ServerMessage::Done(outcome),
             Event::Failed { client_id, problem } => {
-                json!({ "type": "failed", "client_id": id(client_id.as_ref()), "error": problem.to_json() })
+                ServerMessage::Failed { client_id: client_id.as_ref(), error: problem }
             }
-            Event::Over(problem) => json!({ "type": "error", "error": problem.to_json(), "client_id": null }),
+            Event::Over(problem) => ServerMessage::Error { error: problem, client_id: None },
         })
     }
-}
-
-impl Outcome {
-    /// As the message `done`.
-    pub fn to_json(&self) -> Value {
-        let usage = self.usage.as_deref().and_then(|raw| serde_json::from_str::<Value>(raw).ok());
-        json!({
-            "type": "done",
-            "client_id": id(self.client_id.as_ref()),
-            "state": self.state,
-            "n": self.n,
-            "text": self.text,
-            "stop_reason": self.stop_reason,
-            "usage": usage,
-            "durability": self.durability.name(),
-        })
-    }
-}
-
-fn id(client_id: Option<&ClientId>) -> Option<&str> {
-    client_id.map(ClientId::as_str)
-}
-
-fn tool(kind: &str, call: &Called) -> Value {
-    // What a model sends as arguments may be no JSON at all.
-    let input = serde_json::from_str::<Value>(&call.input).unwrap_or_else(|_| Value::from(call.input.as_str()));
-    json!({ "type": kind, "call_id": call.id, "name": call.name, "input": input })
 }

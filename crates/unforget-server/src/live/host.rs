@@ -7,9 +7,10 @@ use unforget_agent::host::{Answer, Host, Notice};
 use unforget_agent::model::{BoxFuture, Delta, Event as Piece};
 use unforget_agent::tools::Call;
 
-use super::event::{Called, Durability, Event, Kind};
+use super::event::Event;
 use super::{Live, Partial};
 use crate::error::Result;
+use crate::protocol::{Called, Durability, Kind};
 
 /// The host of a turn.
 pub(super) struct Watched {
@@ -94,7 +95,7 @@ impl Host for Watched {
                     drop(saved.send(Ok(n)));
                 }
                 self.event(Event::Saved { n, durability: Durability::Disk });
-                self.live.shared.wrote(&self.live);
+                self.live.send_soon();
             }
             _ => {}
         }

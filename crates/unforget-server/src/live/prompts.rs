@@ -1,7 +1,7 @@
 //! How prompts come into a live session: taken once each, written down before anybody is told, found again after a restart, and handed on when the
 //! session is let go.
 //!
-//! Every way in ends in the queue of the session's task, and every way keeps the same account: a prompt is counted ([`Shared::admit`](crate::hub::Shared)) when it is queued and
+//! Every way in ends in the queue of the session's task, and every way keeps the same account: a prompt is counted ([`Shared::admit`](crate::shared::Shared)) when it is queued and
 //! discharged when it leaves, whatever became of it. The failure to guard against is a prompt that was acknowledged and is nowhere.
 
 use std::pin::Pin;
@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 use tracing::Span;
 
 use super::event::Event;
-use super::past::Interrupted;
 use super::{Job, Live, Prompt, Standing, State, busy};
-use crate::agent::{ClientId, Input};
+use crate::agent::Input;
 use crate::budget::Sender;
 use crate::error::{Code, Problem, Result};
-use crate::hub::Admission;
 use crate::ledger::Accepted;
+use crate::protocol::{ClientId, Interrupted};
+use crate::shared::Admission;
 
 /// What became of a prompt that a restart found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::event::Outcome;
-use crate::agent::ClientId;
 use crate::error::{Code, Problem};
+use crate::protocol::{ClientId, Outcome, PromptState};
 
 /// How many prompts are remembered.
 const REMEMBERED: usize = 512;
@@ -32,13 +31,13 @@ pub enum Standing {
 
 impl Standing {
     /// The name in the protocol.
-    pub fn name(&self) -> &'static str {
+    pub fn state(&self) -> PromptState {
         match self {
-            Standing::Queued => "queued",
-            Standing::Running => "running",
-            Standing::Done(_) => "done",
-            Standing::Failed(_) => "failed",
-            Standing::Known(_) => "known",
+            Standing::Queued => PromptState::Queued,
+            Standing::Running => PromptState::Running,
+            Standing::Done(_) => PromptState::Done,
+            Standing::Failed(_) => PromptState::Failed,
+            Standing::Known(_) => PromptState::Known,
         }
     }
 }

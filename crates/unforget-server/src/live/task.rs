@@ -12,15 +12,16 @@ use tracing::Instrument as _;
 use unforget_agent::turn::{Ended, State as End};
 use unforget_core::record::Draft;
 
-use super::event::{Durability, Event, Outcome};
+use super::event::Event;
 use super::host::Watched;
-use super::lines::Numbering;
-use super::past::INTERRUPTED;
 use super::{Job, Live, Prompt, Running, Standing};
 use crate::agent::{Input, Voice};
 use crate::error::{Code, Problem, Result};
 use crate::ledger::Accepted;
+use crate::protocol::{Durability, Outcome, TurnState};
 use crate::trace;
+use crate::transcript::INTERRUPTED;
+use crate::transcript::lines::Numbering;
 
 /// How often it is looked whether somebody else wrote, and whether the right to write is still held.
 const LOOK: Duration = Duration::from_millis(500);
@@ -276,9 +277,9 @@ async fn interrupted(live: &Live, voice: &mut dyn Voice, mut prompt: Prompt) {
 
 fn done(live: &Live, mut prompt: Prompt, ended: Ended, durability: Durability, said: Option<u64>) {
     let state = match ended.state {
-        End::Done => "done",
-        End::Aborted => "aborted",
-        End::OutOfSteps => "out_of_steps",
+        End::Done => TurnState::Done,
+        End::Aborted => TurnState::Aborted,
+        End::OutOfSteps => TurnState::OutOfSteps,
     };
     let Ended { text, stop_reason, usage, n, .. } = ended;
     let client_id = prompt.client_id.clone();

@@ -10,13 +10,13 @@ use unforget_core::key::Key;
 use unforget_core::record::Draft;
 use unforget_core::stamp::System;
 
-use super::event::{Durability, Outcome};
 use super::*;
 use crate::activity::Activity;
 use crate::actor::ActorId;
 use crate::agent::Native;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
+use crate::protocol::{Durability, Outcome, TurnState};
 use crate::realm::Realms;
 
 struct Scene {
@@ -107,10 +107,10 @@ async fn who_was_still_reading_when_a_turn_and_all_of_it_ended_is_told() {
     live.publish().unwrap();
     live.lock().turn = Some(Running::new(Some(id("c7")), None, CancellationToken::new()));
     let (attached, mut viewer) = live.attach(After::Line(None)).unwrap();
-    assert_eq!(attached["turn"]["client_id"], "c7");
+    assert_eq!(attached.turn, Some(RunningTurn { client_id: Some(id("c7")) }));
     let outcome = Arc::new(Outcome {
         client_id: Some(id("c7")),
-        state: "done",
+        state: TurnState::Done,
         n: 2,
         said: Some(2),
         text: "yes".to_owned(),
@@ -129,7 +129,7 @@ async fn who_was_still_reading_when_a_turn_and_all_of_it_ended_is_told() {
     let mut told = Vec::new();
     let gone = loop {
         match viewer.next().await {
-            Ok(next) => told.extend(next.to_message().map(|text| serde_json::from_str::<Value>(&text).unwrap())),
+            Ok(next) => told.extend(next.message().map(|message| serde_json::to_value(message).unwrap())),
             Err(Gone(problem)) => break problem,
         }
     };

@@ -7,15 +7,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use unforget_core::session::Position;
 
 use super::Live;
 use super::event::Event;
-use super::lines::{self, Line};
 use crate::error::{Code, Problem};
+use crate::protocol::ServerMessage;
+use crate::transcript::lines::{self, Line};
 
 /// Why there is nothing more to hear.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,17 +50,18 @@ pub enum Told {
 }
 
 impl Told {
-    /// As a message of the protocol.
-    pub fn to_message(&self) -> Option<String> {
+    /// As a message of the protocol; none for what is told by the records.
+    pub(crate) fn message(&self) -> Option<ServerMessage<'_>> {
         match self {
-            Told::Line(Line { n, text: Some(text), .. }) => {
-                Some(format!("{{\"type\":\"record\",\"n\":{n},\"record\":{text}}}"))
+            Told::Line(Line { n, text, offset, len }) => {
+                let record = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+                Some(match record {
+                    Some(record) => ServerMessage::Record { n: *n, record },
+                    None => ServerMessage::Damage { n: *n, offset: *offset, bytes: *len },
+                })
             }
-            Told::Line(Line { n, text: None, offset, len }) => {
-                Some(json!({ "type": "damage", "n": n, "offset": offset, "bytes": len }).to_string())
-            }
-            Told::CaughtUp(n) => Some(json!({ "type": "caught_up", "n": n }).to_string()),
-            Told::Event(event) => event.to_json().map(|message| message.to_string()),
+            Told::CaughtUp(n) => Some(ServerMessage::CaughtUp { n: *n }),
+            Told::Event(event) => event.message(),
         }
     }
 }

@@ -21,10 +21,10 @@ use super::ask::{Asked, Body, Mine, Nothing};
 use super::route;
 use crate::api::check::present;
 use crate::app::App;
+use crate::connection::Peer;
 use crate::door::Passed;
 use crate::error::{Code, Problem, Result};
 use crate::identity::cookie;
-use crate::serve::Peer;
 
 /// What somebody shows to come in.
 #[derive(Deserialize)]

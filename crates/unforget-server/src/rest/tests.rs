@@ -18,13 +18,14 @@ use unforget_core::stamp::{SessionId, System};
 use super::{PREFIX, routes};
 use crate::activity::Activity;
 use crate::actor::ActorId;
-use crate::agent::{Agents, ClientId, Native};
+use crate::agent::{Agents, Native};
 use crate::app::App;
 use crate::door::Door;
 use crate::hub::{Hub, Shared};
 use crate::identity::{Identity, Owner, Ways};
 use crate::ledger::Ledger;
 use crate::limits::Limits;
+use crate::protocol::ClientId;
 use crate::realm::{Realm, Realms};
 
 mod context;
@@ -175,7 +176,7 @@ impl Server {
         let id = SessionId::parse(id).unwrap();
         let client_id = ClientId::random();
         // Who watches keeps it live.
-        let watching = self.app.hub.attach(&self.realm, &id, crate::live::After::End).await.unwrap();
+        let watching = self.app.hub.attach(&self.realm, &id, crate::protocol::After::End).await.unwrap();
         let crate::hub::Watching::Here(_, viewer) = watching else { panic!("it is here") };
         viewer.live().prompt(client_id, words.to_owned(), false, None).await.unwrap();
         viewer.live().quiet().await;

@@ -9,13 +9,15 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
 use super::frames::{Came, Socket, farewell, pieces};
-use super::{RECOGNISED, error, is_still_known, refuse};
+use super::{RECOGNISED, is_still_known, refuse};
 use crate::actor::ActorId;
-use crate::app::{App, Caller, RuntimeSessionId};
+use crate::app::App;
+use crate::caller::{Caller, RuntimeSessionId};
 use crate::error::{Code, Problem};
 use crate::fleet::Elsewhere;
 use crate::forward;
 use crate::peers::{Errand, PeerError};
+use crate::protocol::ServerMessage;
 
 /// How often each side of a tunnel shows that it lives, at least.
 const SIGNS: std::time::Duration = std::time::Duration::from_secs(10);
@@ -78,7 +80,7 @@ pub(super) async fn dig(
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => {
                     // It may have died; whoever attaches again finds out who serves the session then.
-                    socket.send(error(&problem, None).to_string()).await;
+                    socket.send(ServerMessage::Error { error: &problem, client_id: None }.encode()).await;
                     break farewell(Some(&problem));
                 }
             },

@@ -12,10 +12,11 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use super::converse;
 use super::frames::Socket;
 use super::pace::Pace;
-use crate::app::{App, Caller};
+use crate::app::App;
 use crate::budget::Sender;
+use crate::caller::Caller;
+use crate::connection::Connection;
 use crate::error::{Problem, Result};
-use crate::serve::Connection;
 
 /// Takes a WebSocket in.
 pub(crate) async fn upgrade(

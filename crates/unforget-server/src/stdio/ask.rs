@@ -26,7 +26,7 @@ use crate::api::turns::AddMessages;
 use crate::api::{InSession, IntoJson as _, SessionRef, Verb};
 use crate::entries::{Entries, Settings};
 use crate::error::{Problem, Result};
-use crate::live::event::Durability;
+use crate::protocol::Durability;
 use crate::realm::{Realm, Realms};
 use crate::said::Message;
 

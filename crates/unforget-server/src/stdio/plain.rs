@@ -24,7 +24,7 @@ use crate::api::listed::Present;
 use crate::api::{Access, Changed, SessionRef};
 use crate::entries::Settings;
 use crate::error::{Code, Problem, Result};
-use crate::live::event::Durability;
+use crate::protocol::Durability;
 use crate::realm::Realm;
 
 /// How long a remote is waited for.

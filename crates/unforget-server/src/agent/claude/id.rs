@@ -9,8 +9,8 @@ use unforget_claude::id::SessionId as Theirs;
 use unforget_claude::keep::kept_id;
 use unforget_core::stamp::{SessionId as Kept, SharedSource};
 
-use crate::agent::ClientId;
 use crate::error::{Problem, Result};
+use crate::protocol::ClientId;
 
 /// What names of prompts are made with, so that they equal no other digest of the same words.
 const PROMPT: &[u8] = b"unforget: a prompt of Claude Code";

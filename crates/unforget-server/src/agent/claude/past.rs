@@ -77,8 +77,8 @@ mod tests {
     use unforget_core::medium::Os;
 
     use super::*;
-    use crate::agent::ClientId;
     use crate::agent::claude::ClaudeSessionId;
+    use crate::protocol::ClientId;
 
     #[test]
     fn the_lines_behind_a_prompt_tell_how_far_its_turn_came() {

@@ -12,7 +12,7 @@ use unforget_testkit::claude::{Claude, Gate};
 
 use super::*;
 use crate::actor::ActorId;
-use crate::agent::ClientId;
+use crate::protocol::ClientId;
 use crate::realm::Realms;
 
 /// Writes down what it is told, and answers questions as it was told to.
@@ -481,7 +481,7 @@ async fn a_turn_that_had_done_things_when_its_server_was_killed_is_told_of_and_n
     use crate::hub::{Hub, Shared, Watching};
     use crate::ledger::{Accepted, Ledger};
     use crate::limits::Limits;
-    use crate::live::After;
+    use crate::protocol::{After, Interrupted};
 
     let scene = Scene::scripted("echo ran >> \"$HOME/ran\"");
     let (root, actor) = (scene.home.path().to_path_buf(), ActorId::verified("ada").unwrap());
@@ -521,8 +521,8 @@ async fn a_turn_that_had_done_things_when_its_server_was_killed_is_told_of_and_n
     hub.recover(vec![accepted]).await;
     let watching = hub.attach(&realm, &name.id, After::End).await.unwrap();
     let Watching::Here(attached, viewer) = watching else { panic!("it is here") };
-    let interrupted = serde_json::json!({ "n": 0, "client_id": "c1", "touched": true });
-    assert_eq!((&attached["interrupted"], &attached["queued"]), (&interrupted, &serde_json::json!(0)));
+    let interrupted = Interrupted { n: 0, client_id: ClientId::parse("c1"), is_touched: true };
+    assert_eq!((attached.interrupted, attached.queued), (Some(interrupted), 0));
     assert!(!viewer.live().is_busy() && hub.shared().take_stranded().0.is_empty());
     assert!(!realm.root().join("claude/home/ran").exists());
 }

@@ -334,7 +334,8 @@ async fn while_a_turn_runs_nothing_is_changed_and_everything_is_read() {
     let server = Server::with(Arc::new(Silent));
     let id = server.begin().await;
     let path = format!("/sessions/{id}");
-    let watching = server.app.hub.attach(&server.realm, &SessionId::parse(&id).unwrap(), crate::live::After::End).await;
+    let watching =
+        server.app.hub.attach(&server.realm, &SessionId::parse(&id).unwrap(), crate::protocol::After::End).await;
     let Ok(crate::hub::Watching::Here(_, viewer)) = watching else { panic!("it is here") };
     let prompt = ClientId::parse("one").unwrap();
     viewer.live().prompt(prompt, "words".to_owned(), false, None).await.unwrap();

@@ -1,55 +1,46 @@
-//! What a transcript tells about its last turns, when a session is taken up: which prompts it has, by the names that their clients gave them,
-//! and whether the last of them ever came to an end.
+//! What a transcript tells about its last turns, when a session is taken up: which prompts it has,
+//! by the names that their clients gave them, and whether the last of them ever came to an end.
 //!
-//! Read from the end to the last prompt, and not far behind it: a prompt that is sent a second time was sent a moment ago.
+//! Read from the end to the last prompt, and not far behind it: a prompt that is sent a second time
+//! was sent a moment ago.
 
-use serde_json::{Value, json};
 use unforget_core::json as raw;
 use unforget_core::reader::LogReader;
 use unforget_core::record::{Body, Record};
 
-use super::event::{Durability, Outcome};
 use super::lines::{self, Numbering};
-use crate::agent::{ClientId, Said};
 use crate::error::Result;
+use crate::protocol::{ClientId, Durability, Interrupted, Outcome, TurnState};
 
 /// How far back it is looked behind the last prompt at the most, in bytes and in prompts.
 const FAR: u64 = 4 << 20;
 const PROMPTS: usize = 512;
 
 /// How a turn stands that a server left when it stopped.
-pub(super) const INTERRUPTED: &str = "interrupted";
+pub(crate) const INTERRUPTED: &str = "interrupted";
 
 /// What a transcript tells.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Past {
+pub(crate) struct Past {
     /// The named prompts, the oldest first, with their records.
-    pub(super) prompts: Vec<(ClientId, u64)>,
-    pub(super) interrupted: Option<Interrupted>,
+    pub(crate) prompts: Vec<(ClientId, u64)>,
+    pub(crate) interrupted: Option<Interrupted>,
 }
 
-/// A turn that never came to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Interrupted {
-    /// The user's words.
-    pub(super) n: u64,
-    pub(super) client_id: Option<ClientId>,
-    /// Whether anything came after them: then the turn may have done things, and is not simply run again.
-    pub(super) is_touched: bool,
-}
-
-impl Interrupted {
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "n": self.n,
-            "client_id": self.client_id.as_ref().map(ClientId::as_str),
-            "touched": self.is_touched,
-        })
-    }
+/// That a prompt is in a transcript, and how far its turn came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Said {
+    /// Its line.
+    pub n: u64,
+    /// Whether its turn came to an end, or the conversation went on without one.
+    pub is_ended: bool,
+    /// Whether its turn may have been in the middle of something: anything came behind the words,
+    /// or behind a stop that interrupted it.
+    pub is_touched: bool,
 }
 
 /// Looks at the end of a transcript. Another program's has no names and no ends of turns.
-pub(super) fn read(reader: &LogReader, numbering: Numbering) -> Result<Past> {
+pub(crate) fn read(reader: &LogReader, numbering: Numbering) -> Result<Past> {
     let mut past = Past::default();
     if numbering == Numbering::Counted {
         return Ok(past);
@@ -90,8 +81,9 @@ fn is_end(state: &str) -> bool {
     !matches!(state, "running" | INTERRUPTED)
 }
 
-/// Looks for a prompt, as far back as it takes. Another program's transcript has no names: its agent knows what it was told.
-pub fn find_prompt(reader: &LogReader, wanted: &ClientId) -> Result<Option<Said>> {
+/// Looks for a prompt, as far back as it takes. Another program's transcript has no names: its
+/// agent knows what it was told.
+pub(crate) fn find_prompt(reader: &LogReader, wanted: &ClientId) -> Result<Option<Said>> {
     let mut found = Said { n: 0, is_ended: false, is_touched: false };
     let mut is_stopped = false;
     let mut backward = reader.backward();
@@ -100,7 +92,8 @@ pub fn find_prompt(reader: &LogReader, wanted: &ClientId) -> Result<Option<Said>
         let Ok(record) = Record::parse(text, line.offset, 0) else { continue };
         match &record.body {
             Body::Turn { state, .. } if is_end(state) => found.is_ended = true,
-            // A server that stopped left it there, and it ran nothing any more: a call without a result is answered, and not run again, when it goes on.
+            // A server that stopped left it there, and it ran nothing any more: a call without a
+            // result is answered, and not run again, when it goes on.
             Body::Turn { state, .. } if state.as_ref() == INTERRUPTED => is_stopped = true,
             Body::Head { .. } => found.is_ended = true,
             Body::Assistant { .. } | Body::ToolUse(_) | Body::ToolResult(_) => found.is_touched |= !is_stopped,
@@ -128,7 +121,7 @@ fn client_id(text: &str) -> Option<ClientId> {
 }
 
 /// How the turn of a prompt ended, as the transcript has it; none if it has not ended.
-pub fn answer_to(reader: &LogReader, prompt: u64) -> Result<Option<Outcome>> {
+pub(crate) fn answer_to(reader: &LogReader, prompt: u64) -> Result<Option<Outcome>> {
     let mut at = lines::behind(reader, Some(prompt.saturating_sub(1)), Numbering::Own)?;
     let (mut client, mut text, mut is_in) = (None, String::new(), false);
     loop {
@@ -149,9 +142,9 @@ pub fn answer_to(reader: &LogReader, prompt: u64) -> Result<Option<Outcome>> {
                     let members = raw::members(line).unwrap_or_default();
                     let said = |name| raw::member(&members, name).and_then(raw::string);
                     let state = match (state.as_ref(), said("reason").as_deref()) {
-                        ("done", Some("max_steps")) => "out_of_steps",
-                        ("done", _) => "done",
-                        ("aborted", _) => "aborted",
+                        ("done", Some("max_steps")) => TurnState::OutOfSteps,
+                        ("done", _) => TurnState::Done,
+                        ("aborted", _) => TurnState::Aborted,
                         _ => return Ok(None),
                     };
                     let stop = said("stop_reason").map(std::borrow::Cow::into_owned);

@@ -1,7 +1,9 @@
 //! The place behind a number in a transcript whose records say their own.
 //!
-//! Meant is the place behind the last line whose number is not greater. Near the end it is found by reading backwards. Further back the bytes are bisected, which is
-//! right as long as numbers rise; what is landed on has to say so at every step. Where numbers were used again or fall, the way back is gone to its end, as near the end.
+//! Meant is the place behind the last line whose number is not greater. Near the end it is found by
+//! reading backwards. Further back the bytes are bisected, which is right as long as numbers rise;
+//! what is landed on has to say so at every step. Where numbers were used again or fall, the way
+//! back is gone to its end, as near the end.
 
 use unforget_core::lines::Physical;
 use unforget_core::reader::{Backward, LogReader};
@@ -57,7 +59,8 @@ fn number(line: &Physical<'_>) -> Option<u64> {
     std::str::from_utf8(line.bytes).ok().and_then(own)
 }
 
-/// The place, if it is before `high`, from where on all numbers are greater, the first of them `high_n`; none if numbers do not rise.
+/// The place, if it is before `high`, from where on all numbers are greater, the first of them
+/// `high_n`; none if numbers do not rise.
 fn bisect(reader: &LogReader, after: u64, mut high: u64, mut high_n: Option<u64>) -> Result<Option<Position>> {
     // Behind a line whose number is not greater.
     let mut low = Position::default();
@@ -94,7 +97,8 @@ fn bisect(reader: &LogReader, after: u64, mut high: u64, mut high_n: Option<u64>
     Ok(Some(low))
 }
 
-/// Where the first line from `middle` on begins, and the number and the end of the first that has one, before `high`; none if no line begins there.
+/// Where the first line from `middle` on begins, and the number and the end of the first that has
+/// one, before `high`; none if no line begins there.
 #[expect(clippy::type_complexity, reason = "a place, and what was found there")]
 fn line_from(reader: &LogReader, middle: u64, high: u64) -> Result<Option<(u64, Option<(u64, u64)>)>> {
     // A line that ends right before the middle shows that one begins there.
@@ -187,7 +191,8 @@ mod tests {
                 for after in [0, 1, 400, 999, 1000, 1500, 1999, 3000] {
                     let found = behind(reader, after, 0).unwrap();
                     let is_right = found == plain(reader, after);
-                    // One that was not noticed is behind its number all the same, and nothing is left out.
+                    // One that was not noticed is behind its number all the same, and nothing is
+                    // left out.
                     assert!(
                         is_right || (found.next == after + 1 && found.offset < plain(reader, after).offset),
                         "{after}"

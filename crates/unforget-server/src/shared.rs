@@ -13,7 +13,6 @@ use crate::error::{Code, Problem, Result};
 use crate::fleet::Fleet;
 use crate::ledger::{Accepted, Ledger};
 use crate::limits::Limits;
-use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::quotas::Quotas;
 
@@ -111,15 +110,8 @@ impl Shared {
         }
     }
 
-    /// A session has more lines than before: those that others may read are sent.
-    pub(crate) fn wrote(&self, live: &Live) {
-        if let Some(hold) = live.held() {
-            hold.hurry();
-        }
-    }
-
     /// Whether prompts wait for somebody to run them.
-    pub(super) fn has_stranded(&self) -> bool {
+    pub(crate) fn has_stranded(&self) -> bool {
         !self.stranded.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
@@ -132,7 +124,7 @@ impl Shared {
     }
 
     /// Nothing is begun any more from now on.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 

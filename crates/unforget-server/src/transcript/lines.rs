@@ -1,9 +1,10 @@
 //! The lines of a transcript, by their numbers, for those who watch and for `records`.
 //!
-//! A record of ours says its number; a line of another program has the number of lines before it. To find the place behind a number, a
-//! transcript of ours is read from its end, so that whoever was away for a moment costs a moment, and further back it is bisected (`seek`); another program's is
-//! counted from its beginning.
-//! A line that is no record is told as damage, with its place, and has the number that it should have had.
+//! A record of ours says its number; a line of another program has the number of lines before it.
+//! To find the place behind a number, a transcript of ours is read from its end, so that whoever
+//! was away for a moment costs a moment, and further back it is bisected (`seek`); another
+//! program's is counted from its beginning. A line that is no record is told as damage, with its
+//! place, and has the number that it should have had.
 
 use unforget_core::json;
 use unforget_core::lines;
@@ -15,7 +16,7 @@ use crate::error::Result;
 mod seek;
 
 /// How many bytes are read at once at the most, unless one line is longer.
-pub const AT_ONCE: u64 = 256 * 1024;
+pub(crate) const AT_ONCE: u64 = 256 * 1024;
 
 /// A line of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,8 @@ pub enum Numbering {
 
 /// The number that a line of ours says, without a look at the rest of it.
 fn own(text: &str) -> Option<u64> {
-    // Every line of ours begins like this; one of the tutorials' does not, and is looked at as a whole.
+    // Every line of ours begins like this; one of the tutorials' does not, and is looked at as a
+    // whole.
     if let Some(rest) = text.strip_prefix("{\"v\":1,\"n\":") {
         let digits = rest.find(|byte: char| !byte.is_ascii_digit())?;
         return rest[..digits].parse().ok();
@@ -62,14 +64,15 @@ fn text(bytes: &[u8]) -> Option<String> {
     lines::is_object(bytes).then(|| text.to_owned())
 }
 
-/// The number of a line, of which any bytes may be damaged, behind lines that have all numbers below `next`.
-pub fn number_of(bytes: &[u8], numbering: Numbering, next: u64) -> u64 {
+/// The number of a line, of which any bytes may be damaged, behind lines that have all numbers
+/// below `next`.
+pub(crate) fn number_of(bytes: &[u8], numbering: Numbering, next: u64) -> u64 {
     let text = std::str::from_utf8(bytes).ok().filter(|_| numbering == Numbering::Own && lines::is_object(bytes));
     number(text, numbering, next)
 }
 
 /// The place behind the line of a number; the beginning if there is none, or none is asked for.
-pub fn behind(reader: &LogReader, after: Option<u64>, numbering: Numbering) -> Result<Position> {
+pub(crate) fn behind(reader: &LogReader, after: Option<u64>, numbering: Numbering) -> Result<Position> {
     let Some(after) = after else { return Ok(Position::default()) };
     if numbering == Numbering::Counted {
         let (mut forward, mut at) = (reader.forward(0), Position::default());
@@ -84,7 +87,7 @@ pub fn behind(reader: &LogReader, after: Option<u64>, numbering: Numbering) -> R
 }
 
 /// The end of a transcript: behind its last whole line.
-pub fn end(reader: &LogReader, numbering: Numbering) -> Result<Position> {
+pub(crate) fn end(reader: &LogReader, numbering: Numbering) -> Result<Position> {
     if numbering == Numbering::Counted {
         return behind(reader, Some(u64::MAX - 1), numbering);
     }
@@ -104,7 +107,7 @@ pub fn end(reader: &LogReader, numbering: Numbering) -> Result<Position> {
 }
 
 /// Some lines from a place on and not behind another, and the place behind them.
-pub fn read(
+pub(crate) fn read(
     reader: &LogReader,
     from: Position,
     to: u64,
