@@ -30,8 +30,8 @@ pub struct Scanner {
     /// What only a reader that has seen all lines so far can tell.
     #[serde(skip, default = "Whole::unknown")]
     whole: Whole,
-    /// What the tree of another program needs; it is not kept, so such a file is read from the beginning.
-    #[serde(skip)]
+    /// What the tree of another program needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     links: Option<Box<claude::Links>>,
 }
 
@@ -119,7 +119,7 @@ impl Scanner {
         }
     }
 
-    /// Whether lines of another program were met; what is known of those is not in the serialised form.
+    /// Whether lines of another program were met.
     pub fn is_foreign(&self) -> bool {
         self.links.is_some()
     }

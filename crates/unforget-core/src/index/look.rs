@@ -38,11 +38,6 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Whether all that it knows is in its serialised form: the tree of another program's session is not.
-    pub(super) fn is_kept(&self) -> bool {
-        !self.scanner.is_foreign()
-    }
-
     /// The branches.
     pub(super) fn tree(&self) -> &Tree {
         self.fold.tree()

@@ -221,12 +221,7 @@ pub(super) fn put(
     )?;
     match folded {
         Some(folded) => {
-            let state = folded
-                .state
-                .as_ref()
-                .filter(|state| folded.scanned > SHORT && state.is_kept())
-                .map(serde_json::to_string)
-                .transpose();
+            let state = folded.state.as_ref().filter(|_| folded.scanned > SHORT).map(serde_json::to_string).transpose();
             let state = state.map_err(|error| Trouble::Refused(error.to_string()))?;
             let sql = "INSERT OR REPLACE INTO folds (session, scanned, rest, tail, damage, fold) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let mut statement = connection.prepare_cached(sql)?;

@@ -8,7 +8,7 @@ use super::{Asked, Trouble, proof, spent, sums, text};
 /// Says that a database is ours: `unfg`.
 const APPLICATION: i64 = 0x756e_6667;
 /// The version of the tables and of the folds behind them.
-const VERSION: i64 = 6;
+const VERSION: i64 = 7;
 
 /// How much of the database a writer has in memory at the most.
 const CACHE_KB: i64 = 32 << 10;

@@ -1,17 +1,23 @@
 //! Sessions of Claude Code, read in place: files that two versions of the real program wrote, with the requests that it sent.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use unforget_core::Error;
 use unforget_core::history::foreign_messages;
 use unforget_core::layout::AgentDir;
+use unforget_core::lines::{Physical, split};
+use unforget_core::listing::ListQuery;
+use unforget_core::medium::Os;
 use unforget_core::record::{Body, Record};
-use unforget_core::scan::{Scan, scan};
+use unforget_core::scan::{Scan, Scanner, scan};
 use unforget_core::search::Query;
 use unforget_core::stamp::SessionId;
+use unforget_core::store::Store;
 use unforget_core::tree::Tree;
 use unforget_core::usage::{Ledger, Tokens};
+use unforget_testkit::counting::Counting;
 
 use crate::support::disk_store;
 
@@ -191,6 +197,57 @@ fn parallel_calls_and_compactions_are_no_branches_and_what_was_left_behind_is_on
             assert_eq!(tree(&fixture(version, name)).1, branches, "{version} {name}");
         }
     }
+}
+
+/// What a scanner finds out about a line besides its bytes.
+fn found(record: &Record<'_>) -> String {
+    format!("{} {:?} {:?} {:?}", record.n, record.parent, record.body, record.foreign)
+}
+
+#[test]
+fn a_reader_that_goes_on_later_finds_what_one_that_read_everything_finds() {
+    for version in VERSIONS {
+        for name in names(version) {
+            let text = fixture(version, &name);
+            let lines: Vec<Physical<'_>> = split(text.as_bytes(), 0).collect();
+            let whole: Vec<String> = scan(text.as_bytes()).records.iter().map(found).collect();
+            for stop in 0..lines.len() {
+                let (mut scanner, mut records) = (Scanner::default(), Vec::new());
+                lines[..stop].iter().for_each(|line| scanner.feed(line, |record| records.push(found(&record))));
+                let kept = serde_json::to_string(&scanner).unwrap();
+                let mut later: Scanner = serde_json::from_str(&kept).unwrap();
+                assert_eq!(serde_json::to_string(&later).unwrap(), kept, "{version} {name}: {stop}");
+                lines[stop..].iter().for_each(|line| later.feed(line, |record| records.push(found(&record))));
+                assert_eq!(records, whole, "{version} {name}: {stop}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_reads_only_what_a_session_got_since_the_last_one() {
+    let home = tempfile::tempdir().unwrap();
+    let text = fixture(VERSIONS[0], "big-output");
+    let id = SessionId::parse("6f1c2a9e-3d53-4f86-9a74-0e3b9f1f2c11").unwrap();
+    let path = home.path().join(AgentDir::of("claude").transcript(&id));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // The same lines under other names, again and again.
+    let copy = |n: usize| {
+        let named = text.replace("\"uuid\":\"", &format!("\"uuid\":\"{n:04}"));
+        named.replace("\"parentUuid\":\"", &format!("\"parentUuid\":\"{n:04}"))
+    };
+    let long: String = (0..20).map(copy).collect();
+    std::fs::write(&path, &long).unwrap();
+    let listed = |store: &Store| store.list(&ListQuery::default()).unwrap().entries[0].row.clone();
+    listed(&Store::open(home.path()).unwrap());
+    let more = copy(20);
+    std::fs::write(&path, long + &more).unwrap();
+    let counting = Counting::new(Os::new(home.path()));
+    let store = Store::builder(home.path()).medium(Arc::new(counting.clone())).open().unwrap();
+    let row = listed(&store);
+    let read = counting.bytes_read();
+    assert!(read < 2 * more.len() as u64 + 4096, "{read} bytes read for {} new ones", more.len());
+    assert_eq!(row, listed(&Store::builder(home.path()).without_index().open().unwrap()));
 }
 
 #[test]
