@@ -175,6 +175,34 @@ def test_two_processes_never_get_the_same_item(place: dict[str, Any], project: s
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("failing", ["append", "read"])
+def test_an_item_whose_removal_arrived_without_its_answer_is_returned_by_the_next_call(
+    place: dict[str, Any], project: str, failing: str
+) -> None:
+    async def main() -> None:
+        async with OpenAIAgentsSession("s", **place, project=project) as session:
+            await session.add_items([said("first"), said("second")])
+            acall, removed = session._transport.acall, False
+
+            async def broken(op: str, /, **members: Any) -> Any:
+                nonlocal removed
+                answer = await acall(op, **members)
+                removed = removed or op == "append"
+                if removed and op == failing:
+                    raise TryAgain("the answer got lost", "timeout")
+                return answer
+
+            session._transport.acall = broken  # type: ignore[method-assign]
+            with pytest.raises(TryAgain):
+                await session.pop_item()
+            session._transport.acall = acall  # type: ignore[method-assign]
+            assert await session.pop_item() == said("second")
+            assert await session.pop_item() == said("first")
+            assert await session.pop_item() is None
+
+    asyncio.run(main())
+
+
 def test_many_at_once_in_one_process_never_get_the_same_item(place: dict[str, Any], project: str) -> None:
     async def main() -> None:
         async with OpenAIAgentsSession("s", **place, project=project) as session:

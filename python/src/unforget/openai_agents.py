@@ -91,6 +91,8 @@ class OpenAIAgentsSession(Connected):
         self._fold = _Items()
         self._key = {"project_key": project, "session_id": session_id}
         self._journal = Journal(self._transport, self._key, self._fold)
+        # Removals of calls that failed before they could return the item: who removed which item, and its text.
+        self._unreturned: dict[str, tuple[str, str]] = {}
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items of the conversation, or the latest ones of them, oldest first.
@@ -116,25 +118,47 @@ class OpenAIAgentsSession(Connected):
             await self._transport.acall("append", key=self._key, entries=entries)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Removes the most recent item and returns it; none if there is none."""
+        """Removes the most recent item and returns it; none if there is none.
+
+        A call that fails may have removed an item all the same. The next call then returns that item, so that a caller who tries again
+        loses none.
+        """
         self._check_open()
         await self._journal.acatch_up()
         while True:
             with self._journal.lock:
+                if (left := self._claim()) is not None:
+                    return left
                 uuid = self._fold.last()
                 if uuid is None:
                     return None
                 text = self._fold.items[uuid]
             by = str(uuid4())
             entry = {"type": "pop", "uuid": f"pop:{uuid}", "of": uuid, "by": by}
-            await self._transport.acall("append", key=self._key, entries=[entry])
-            # Each round removes an item, whoever got it, so this comes to an end.
-            await self._journal.acatch_up()
+            try:
+                await self._transport.acall("append", key=self._key, entries=[entry])
+                # Each round removes an item, whoever got it, so this comes to an end.
+                await self._journal.acatch_up()
+            except BaseException:
+                with self._journal.lock:
+                    self._unreturned[by] = (uuid, text)
+                raise
             with self._journal.lock:
                 is_mine = self._fold.removed_by.get(uuid) == by
             if is_mine:
                 item: TResponseInputItem = json.loads(text)
                 return item
+
+    def _claim(self) -> TResponseInputItem | None:
+        """An item that a failed call of this session removed; to be called with the journal's lock."""
+        for by, (uuid, text) in list(self._unreturned.items()):
+            removed_by = self._fold.removed_by.get(uuid)
+            if removed_by is not None:
+                del self._unreturned[by]
+            if removed_by == by:
+                item: TResponseInputItem = json.loads(text)
+                return item
+        return None
 
     async def clear_session(self) -> None:
         """Removes all items from the conversation; their entries stay on the disk until the session is deleted (see the README)."""
