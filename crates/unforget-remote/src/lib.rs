@@ -18,6 +18,7 @@ mod address;
 pub mod agentcore;
 mod error;
 pub mod file;
+pub mod guarded;
 pub mod lease;
 pub mod memory;
 pub mod migrate;
@@ -35,6 +36,7 @@ mod segment;
 mod shelf;
 mod stream;
 pub mod sync;
+pub mod uplink;
 
 #[cfg(feature = "testing")]
 pub mod conformance;

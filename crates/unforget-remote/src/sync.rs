@@ -142,14 +142,6 @@ pub async fn sync(link: &Link<'_>, watch: Watch<'_>) -> Result<Synced> {
     Ok(Synced { pulled, pushed })
 }
 
-/// Sends what is new and keeps the outbox true: on an error the session waits there, otherwise it does not.
-pub async fn save(link: &Link<'_>, outbox: &Outbox, now_ms: i64, watch: Watch<'_>) -> Result<Pushed> {
-    outbox.add(link.local.dir(), link.local.id(), now_ms)?;
-    let pushed = push(link, watch).await?;
-    outbox.settle(link, &pushed, now_ms)?;
-    Ok(pushed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -185,7 +185,6 @@ impl Fleet {
             local: Native::new(realm.store(), &name.dir, &name.id),
             stream: self.stream(realm, name)?,
             bookmarks: Bookmarks::new(medium.clone(), &self.known_as),
-            mark: name.dir.waiting(&self.known_as, &name.id),
             outbox: Outbox::new(medium, &self.known_as),
             source: self.source.clone(),
             fetching: self.fetching.clone(),

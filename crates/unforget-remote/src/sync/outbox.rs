@@ -1,10 +1,13 @@
 //! What a remote may not have yet: a set of names.
 //!
-//! The words are in the transcripts; the outbox only says which of them to look at, so that a restart does not have to compare all sessions. A mark is
-//! durable before the first attempt and removed when the remote has confirmed everything that is here. The removal is not synced: a mark that
-//! comes back costs one comparison. [`flush`] sends what waits, the oldest first, several sessions at a time, and goes on past one that fails.
+//! The words are in the transcripts; the outbox only says which of them to look at, so that a
+//! restart does not have to compare all sessions. A mark is durable before the first attempt and
+//! removed when the remote has confirmed everything that is here. The removal is not synced: a mark
+//! that comes back costs one comparison. [`flush`] sends what waits, the oldest first, several
+//! sessions at a time, and goes on past one that fails.
 //!
-//! It guards against the silence after a failed save: what is not there yet is known, counted and told.
+//! It guards against the silence after a failed save: what is not there yet is known, counted and
+//! told.
 
 use std::io;
 use std::path::Path;
@@ -65,6 +68,11 @@ impl Outbox {
         published.map_err(|source| failed("write", &path, source))
     }
 
+    /// Whether the remote may lack something of a session.
+    pub fn has(&self, dir: &AgentDir, id: &SessionId) -> bool {
+        self.medium.stat(&dir.waiting(&self.remote, id)).is_ok()
+    }
+
     /// Says that the remote has everything of a session.
     pub fn remove(&self, dir: &AgentDir, id: &SessionId) -> Result<()> {
         let path = dir.waiting(&self.remote, id);
@@ -78,7 +86,8 @@ impl Outbox {
     pub fn settle(&self, link: &Link<'_>, pushed: &Pushed, now_ms: i64) -> Result<()> {
         let (dir, id) = (link.local.dir(), link.local.id());
         self.remove(dir, id)?;
-        // Who wrote and marked between the push and the removal would be forgotten. A tail without its line feed is no line yet.
+        // Who wrote and marked between the push and the removal would be forgotten. A tail without
+        // its line feed is no line yet.
         let Some(reader) = local::open(link.local)? else { return Ok(()) };
         match reader.len() > pushed.at.bytes || sides::is_ahead(link)? {
             true => self.add(dir, id, now_ms).map(drop),
@@ -147,7 +156,8 @@ pub struct Flushed {
 
 /// Sends what waits; `find` knows the sessions by their names.
 ///
-/// It leads no key to them, and does not ask whether somebody is writing one of them at the time: whoever needs either sends one by one.
+/// It leads no key to them, and does not ask whether somebody is writing one of them at the time:
+/// whoever needs either sends one by one.
 pub async fn flush(
     outbox: &Outbox,
     remote: &dyn Remote,

@@ -12,7 +12,8 @@ use unforget_core::layout::AgentDir;
 use unforget_core::log::Durability;
 use unforget_core::record::Draft;
 use unforget_core::stamp::{SessionId, Source};
-use unforget_remote::sync::{Bookmarks, Native, Outbox};
+use unforget_remote::sync::{Bookmarks, Native, Outbox, Pushed};
+use unforget_remote::uplink::{PushRules, Uplink};
 use unforget_remote::{BoxFuture, Error, Listing, Page, Prefix, Remote, Result, Stream};
 use unforget_testkit::crash::CrashMedium;
 
@@ -34,6 +35,19 @@ impl Source for Ticking {
     fn new_id(&self, _: i64) -> SessionId {
         let count = self.ticks.fetch_add(1, Ordering::Relaxed);
         SessionId::parse(&format!("019b76da-a800-7000-8000-{:04}{count:08}", self.machine)).unwrap()
+    }
+}
+
+/// A clock that stands, for what is not about time.
+struct Still;
+
+impl Source for Still {
+    fn now_ms(&self) -> i64 {
+        NOW
+    }
+
+    fn new_id(&self, now_ms: i64) -> SessionId {
+        Ticking { machine: 0, ticks: AtomicU64::new(0) }.new_id(now_ms)
     }
 }
 
@@ -79,6 +93,13 @@ impl Machine {
     fn entry(&self, id: &SessionId) -> unforget_core::Result<Entry> {
         let found = self.store.list()?.entries.into_iter().find(|entry| entry.row.id == id.as_str());
         found.ok_or_else(|| unforget_core::Error::NotFound { what: "session", name: id.to_string() })
+    }
+
+    /// Sends a session as every front end does.
+    pub(crate) async fn send(&self, remote: &dyn Remote, id: &SessionId, rules: &PushRules<'_>) -> Result<Pushed> {
+        let Self { bookmarks, outbox, .. } = self;
+        let uplink = Uplink { remote, tenant: TENANT, bookmarks, outbox, clock: &Still };
+        Ok(uplink.push(&self.native(id), &stream(id), rules, &mut |_| {}).await?.pushed)
     }
 
     pub(crate) fn native(&self, id: &SessionId) -> Native {

@@ -24,6 +24,7 @@ mod s3;
 mod sides;
 mod simulation;
 mod sync;
+mod uplink;
 
 /// The faults that happen between machines.
 const FAULTS: &str = "r01 r02 r04 r05 r06 r08 r09 r10 r11 r13 r14 r15 r17 r18 r19 r21";

@@ -15,7 +15,8 @@ use unforget_core::encode;
 use unforget_core::scan::scan;
 use unforget_core::stamp::SessionId;
 use unforget_remote::memory::Memory;
-use unforget_remote::sync::{pull, push, resolve_by_fork, resolve_by_rebase, save};
+use unforget_remote::sync::{pull, push, resolve_by_fork, resolve_by_rebase};
+use unforget_remote::uplink::PushRules;
 use unforget_remote::{Error, Remote as _};
 use unforget_testkit::crash::{Fault, FaultKind, Survival};
 use unforget_testkit::generate::Dice;
@@ -146,9 +147,7 @@ impl Actor {
     async fn save(&mut self) {
         let Some(id) = self.any_here() else { return };
         let machine = self.machine.clone();
-        let saved =
-            linked!(machine, &self.network, &id, |link| save(&link, &machine.outbox, NOW, &mut unwatched()).await);
-        match saved {
+        match machine.send(&self.network, &id, &PushRules::default()).await {
             Ok(pushed) => self.confirm(&id, pushed.at.bytes),
             Err(Error::Deleted { .. }) if self.dice.one_in(2) => drop(machine.bookmarks.forget(&dir(), &id)),
             Err(error) => self.meet(&id, error).await,

@@ -12,8 +12,9 @@ use unforget_core::stamp::SessionId;
 use unforget_remote::lease::{self, Acquired};
 use unforget_remote::memory::Memory;
 use unforget_remote::sync::{
-    Link, Plain, Pointer, Pushed, find_by_key, flush, lag, point, pull, push, resolve_by_fork, save, sync, tail,
+    Link, Plain, Pointer, Pushed, find_by_key, flush, lag, point, pull, push, resolve_by_fork, sync, tail,
 };
+use unforget_remote::uplink::{Lead, PushRules};
 use unforget_remote::{Error, Remote, Stream};
 use unforget_testkit::crash::{CrashMedium, Survival};
 
@@ -37,7 +38,7 @@ async fn r01_what_cannot_be_saved_there_waits_here_and_goes_out_after_a_restart(
     let machine = Machine::new(1);
     let id = machine.begin(&["one", "two"]);
     way.set(Weather::Down);
-    let saved = linked!(machine, &way, &id, |link| save(&link, &machine.outbox, NOW, &mut unwatched()).await);
+    let saved = machine.send(&way, &id, &PushRules::default()).await;
     assert!(matches!(saved, Err(Error::Unavailable { .. })), "{saved:?}");
 
     let machine = Machine::on(1, machine.medium.restart(Survival::OnlySynced), 0);
@@ -215,9 +216,9 @@ async fn r13_the_first_conversation_of_a_new_session_is_saved_and_found_by_its_k
     let key = Key::default();
     assert_eq!(find_by_key(&remote, TENANT, &key).await.unwrap(), None);
     let id = first.begin(&["the very first words"]);
-    linked!(first, &remote, &id, |link| save(&link, &first.outbox, NOW, &mut unwatched()).await).unwrap();
+    let lead = Lead::Created { key: key.clone(), created_ms: NOW };
+    first.send(&remote, &id, &PushRules { lead, ..PushRules::default() }).await.unwrap();
     let pointer = Pointer { session: id.clone(), created_ms: NOW };
-    assert_eq!(point(&remote, TENANT, &key, &pointer).await.unwrap(), pointer);
     assert_eq!(first.outbox.list().unwrap(), []);
 
     let found = find_by_key(&remote, TENANT, &key).await.unwrap().unwrap();

@@ -3,11 +3,11 @@
 //! Knows nothing of leases: whoever calls has made sure that it may.
 
 use std::hash::{Hash as _, Hasher as _};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use unforget_core::stamp::SharedSource;
 use unforget_remote::sync::{self, Bookmarks, Link, Local as _, Native, Outbox};
+use unforget_remote::uplink::{Divergence, PushRules, Uplink};
 use unforget_remote::{Error, Remote, Stream};
 
 /// One at a time fetches a session, because there is one file for what is on its way; sessions share a few locks.
@@ -20,8 +20,6 @@ pub(super) struct Parcel {
     pub(super) stream: Stream,
     pub(super) bookmarks: Bookmarks,
     pub(super) outbox: Outbox,
-    /// What says that something was not sent.
-    pub(super) mark: PathBuf,
     pub(super) source: SharedSource,
     pub(super) fetching: Fetching,
 }
@@ -38,11 +36,21 @@ impl Parcel {
 
     /// Whether something may not have been sent.
     pub(super) fn is_marked(&self) -> bool {
-        self.local.medium().stat(&self.mark).is_ok()
+        self.outbox.has(self.local.dir(), self.local.id())
+    }
+
+    fn uplink(&self) -> Uplink<'_> {
+        Uplink {
+            remote: self.remote.as_ref(),
+            tenant: self.stream.tenant(),
+            bookmarks: &self.bookmarks,
+            outbox: &self.outbox,
+            clock: self.source.as_ref(),
+        }
     }
 
     pub(super) async fn send(&self) -> Result<(), Error> {
-        sync::save(&self.link(), &self.outbox, self.source.now_ms(), &mut |_| {}).await.map(drop)
+        self.uplink().push(&self.local, &self.stream, &PushRules::default(), &mut |_| {}).await.map(drop)
     }
 
     /// Whoever fetches waits for this.
@@ -56,7 +64,7 @@ impl Parcel {
     /// Has what is there here.
     pub(super) async fn pull(&self) -> Result<(), Error> {
         let _turn = self.turn().lock().await;
-        sync::pull(&self.link(), &mut |_| {}).await.map(drop)
+        self.uplink().pull(&self.local, &self.stream, Divergence::Report, &mut |_| {}).await.map(drop)
     }
 
     /// Brings together what went on here and there. Lines of another program name their parents, so those of both are one session, one behind the

@@ -16,7 +16,8 @@ use unforget_core::session::Session;
 use unforget_core::stamp::SessionId;
 use unforget_core::store::Store;
 use unforget_remote::lease;
-use unforget_remote::sync::{self, Bookmarks, Link, Native, Outbox, Pointer};
+use unforget_remote::sync::{self, Bookmarks, Native, Outbox};
+use unforget_remote::uplink::{Divergence, Lead, PushRules, Uplink};
 use unforget_remote::{Error as RemoteError, Stream};
 
 use super::ask::Pipe;
@@ -224,13 +225,13 @@ async fn within<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(away()))
 }
 
-/// Has here what is there of a session.
+/// Fetches what the home lacks of a session.
 async fn fetch(realm: &Arc<Realm>, there: &Settings, of: &SessionRef) -> Result<()> {
     within(async {
         let (dir, id) = match of {
             SessionRef::Id(id) => match realm.store().entry(id)? {
                 Some(entry) => (entry.dir, id.clone()),
-                // Where it is cannot be told from its id alone; a key leads there.
+                // Its id alone does not say where it is; a key leads there.
                 None => return Ok(()),
             },
             SessionRef::Key(key) => match sync::find_by_key(there.remote.as_ref(), &there.tenant, key).await? {
@@ -238,40 +239,50 @@ async fn fetch(realm: &Arc<Realm>, there: &Settings, of: &SessionRef) -> Result<
                 None => return Ok(()),
             },
         };
-        with_link(realm, there, &dir, &id, async |link| match sync::pull(link, &mut |_| {}).await {
+        let (local, stream) = (Native::new(realm.store(), &dir, &id), stream(there, &dir, &id)?);
+        let known = Known::of(realm, there);
+        match known.uplink(there).pull(&local, &stream, Divergence::Report, &mut |_| {}).await {
             Ok(_) | Err(RemoteError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
-        })
-        .await
+        }
     })
     .await
 }
 
-/// Has there what is here of a session, and its key lead there.
+/// Sends what the remote lacks of a session, and leads its key to it.
 async fn send(realm: &Arc<Realm>, there: &Settings, dir: &AgentDir, id: &SessionId) -> Result<()> {
-    within(with_link(realm, there, dir, id, async |link| {
-        let outbox = Outbox::new(realm.store().medium().clone(), &there.known_as);
-        sync::save(link, &outbox, there.source.now_ms(), &mut |_| {}).await?;
+    within(async {
+        let (local, stream) = (Native::new(realm.store(), dir, id), stream(there, dir, id)?);
         let row = realm.entry(id)?.row;
         let key = row.key.as_deref().and_then(|key| key.parse::<Key>().ok());
-        if let (Some(key), Some(created_ms)) = (key, row.created_ms) {
-            let to = Pointer { session: id.clone(), created_ms };
-            sync::point(there.remote.as_ref(), &there.tenant, &key, &to).await?;
-        }
+        let lead = match (key, row.created_ms) {
+            (Some(key), Some(created_ms)) => Lead::Created { key, created_ms },
+            _ => Lead::Nowhere,
+        };
+        let rules = PushRules { lead, ..PushRules::default() };
+        Known::of(realm, there).uplink(there).push(&local, &stream, &rules, &mut |_| {}).await?;
         Ok(())
-    }))
+    })
     .await
 }
 
-async fn with_link<T>(
-    realm: &Arc<Realm>,
-    there: &Settings,
-    dir: &AgentDir,
-    id: &SessionId,
-    work: impl AsyncFnOnce(&Link<'_>) -> Result<T>,
-) -> Result<T> {
-    let stream = stream(there, dir, id)?;
-    let local = Native::new(realm.store(), dir, id);
-    let bookmarks = Bookmarks::new(realm.store().medium().clone(), &there.known_as);
-    work(&Link { local: &local, remote: there.remote.as_ref(), stream: &stream, bookmarks: &bookmarks }).await
+/// What a home knows of a remote.
+struct Known {
+    bookmarks: Bookmarks,
+    outbox: Outbox,
+}
+
+impl Known {
+    fn of(realm: &Realm, there: &Settings) -> Self {
+        let medium = realm.store().medium();
+        Self {
+            bookmarks: Bookmarks::new(medium.clone(), &there.known_as),
+            outbox: Outbox::new(medium.clone(), &there.known_as),
+        }
+    }
+
+    fn uplink<'a>(&'a self, there: &'a Settings) -> Uplink<'a> {
+        let (remote, clock) = (there.remote.as_ref(), there.source.as_ref());
+        Uplink { remote, tenant: &there.tenant, bookmarks: &self.bookmarks, outbox: &self.outbox, clock }
+    }
 }

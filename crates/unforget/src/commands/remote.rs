@@ -7,15 +7,16 @@ use std::io::Write as _;
 use std::path::Path;
 
 use secrecy::ExposeSecret as _;
-use unforget_core::directory::{Directory, Entry};
+use unforget_core::directory::Entry;
 use unforget_core::encode;
 use unforget_core::key::Key as SessionKey;
 use unforget_core::layout::AgentDir;
 use unforget_core::medium::{Medium as _, Os, Stat, create_durable, read_small};
-use unforget_core::reader::LogReader;
-use unforget_core::stamp::SessionId;
-use unforget_core::summary::{self, State};
-use unforget_remote::sync::{self, Bookmarks, Native, Outbox, Pointer};
+use unforget_core::stamp::{SessionId, SharedSource};
+use unforget_core::summary::{Row, State};
+use unforget_remote::guarded::{Guarded, is_encrypted};
+use unforget_remote::sync::{self, Bookmarks, Native, Outbox};
+use unforget_remote::uplink::{Lead, Uplink};
 use unforget_remote::{Address, Key, Observed, Remote, Sealing, Stream};
 
 use crate::cli::{self, RemoteCommand};
@@ -25,13 +26,9 @@ use crate::failure::{Failure, Outcome, Result};
 use crate::home::split_path;
 
 pub(crate) mod carry;
-mod guarded;
 mod look;
 mod migrate;
 mod mounted;
-mod seal;
-
-pub(crate) use guarded::Guarded;
 
 /// A key is shorter than this.
 const MAX_KEY_FILE: u64 = 4096;
@@ -45,14 +42,14 @@ const MAX_AWS_FILE: u64 = 1 << 20;
 /// A remote that is open, and what is known of it here.
 pub(crate) struct Place {
     pub(crate) address: Address,
-    pub(crate) remote: Observed,
+    /// It gets no line before it is known that nothing goes in plain where others encrypt.
+    pub(crate) remote: Guarded,
     pub(crate) tenant: String,
-    /// What seals and opens lines.
+    /// What encrypts and decrypts lines.
     pub(crate) key: Option<Key>,
     pub(crate) bookmarks: Bookmarks,
     pub(crate) outbox: Outbox,
-    /// That nothing is sent open to where others seal, once that is known.
-    checked: tokio::sync::OnceCell<()>,
+    clock: SharedSource,
 }
 
 pub(crate) fn run(context: &Context, args: &cli::Remote) -> Result<Outcome> {
@@ -96,7 +93,10 @@ impl Place {
         };
         let key = match key_file {
             Some(path) => {
-                if there.encrypt && !path.exists() && wait(seal::is_sealed(open(&address, None)?.as_ref(), &tenant))? {
+                if there.encrypt
+                    && !path.exists()
+                    && wait(async { Ok(is_encrypted(open(&address, None)?.as_ref(), &tenant).await?) })?
+                {
                     return Err(Failure::new(format!("{address} is sealed with a key that is not here")).hint(format!(
                         "copy the key file of the machine that began it (`remote.key` beside its configuration) to {}",
                         path.display()
@@ -106,13 +106,13 @@ impl Place {
             }
             None => None,
         };
-        let remote = Observed::new(open(&address, key.clone())?);
+        let remote = Guarded::new(Observed::new(open(&address, key.clone())?), &tenant, key.is_some());
         let medium = context.store.medium().clone();
         let name = known_as(&address, &tenant);
         Ok(Some(Self {
             bookmarks: Bookmarks::new(medium.clone(), &name),
             outbox: Outbox::new(medium, &name),
-            checked: tokio::sync::OnceCell::new(),
+            clock: context.store.source().clone(),
             tenant,
             key,
             remote,
@@ -125,10 +125,15 @@ impl Place {
         known_as(&self.address, &self.tenant)
     }
 
-    /// Sees, before anything is sent, that nothing is sent open to where others seal; asks once.
-    pub(crate) async fn ready(&self) -> unforget_remote::Result<()> {
-        let check = seal::check(&self.remote, &self.tenant, self.key.is_some());
-        self.checked.get_or_try_init(|| check).await.copied()
+    /// What sends and fetches sessions.
+    pub(crate) fn uplink(&self) -> Uplink<'_> {
+        Uplink {
+            remote: &self.remote,
+            tenant: &self.tenant,
+            bookmarks: &self.bookmarks,
+            outbox: &self.outbox,
+            clock: self.clock.as_ref(),
+        }
     }
 
     /// What a session of an agent is called there.
@@ -173,27 +178,6 @@ impl Place {
         }
     }
 
-    /// Leads the key of a session that is here and there to it.
-    pub(crate) async fn lead(&self, store: &Directory, dir: &AgentDir, id: &SessionId) -> unforget_remote::Result<()> {
-        let reader = LogReader::open(store.medium().as_ref(), &dir.transcript(id))?;
-        let (row, _) = summary::summarise(&reader, id.as_str())?;
-        self.lead_row(id, row.key.as_deref(), row.created_ms).await
-    }
-
-    /// The same, of one whose row is known.
-    pub(crate) async fn lead_row(
-        &self,
-        id: &SessionId,
-        key: Option<&str>,
-        created_ms: Option<i64>,
-    ) -> unforget_remote::Result<()> {
-        if let (Some(key), Some(created_ms)) = (key.and_then(|key| key.parse::<SessionKey>().ok()), created_ms) {
-            let to = Pointer { session: id.clone(), created_ms };
-            sync::point(&self.remote, &self.tenant, &key, &to).await?;
-        }
-        Ok(())
-    }
-
     /// The main streams of all sessions that are there.
     pub(crate) async fn sessions(&self) -> Result<Vec<Stream>> {
         Ok(self
@@ -208,6 +192,15 @@ impl Place {
     pub(crate) async fn streams(&self) -> Result<Vec<Stream>> {
         let prefix = unforget_remote::Prefix::tenant(&self.tenant)?;
         Ok(unforget_remote::every_stream(&self.remote, &prefix).await?)
+    }
+}
+
+/// Where the key of a session leads, by its row.
+pub(crate) fn lead_of(row: &Row) -> Lead {
+    let key = row.key.as_deref().and_then(|key| key.parse::<SessionKey>().ok());
+    match (key, row.created_ms) {
+        (Some(key), Some(created_ms)) => Lead::Created { key, created_ms },
+        _ => Lead::Nowhere,
     }
 }
 

@@ -27,7 +27,7 @@ use unforget_server::serve::{Config as Serving, Server};
 
 use crate::cli;
 use crate::commands::Context;
-use crate::commands::remote::{Guarded, Place};
+use crate::commands::remote::Place;
 use crate::config::{self, Ack, Config, Origin};
 use crate::failure::{Failure, Outcome, Result};
 use crate::home::split_path;
@@ -124,7 +124,7 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
     let names = agents.names().join(", ");
     if let Some(place) = &place {
         // Nothing is sent open to where others seal.
-        match runtime.block_on(place.ready()) {
+        match runtime.block_on(place.remote.ready()) {
             Err(error) if !error.is_passing() => return Err(error.into()),
             Err(error) => context.tell(&format!("note: {error}; sessions of other servers cannot be served yet"))?,
             Ok(()) => {}
@@ -135,7 +135,7 @@ pub(crate) fn run(context: &Context, args: &cli::Serve) -> Result<Outcome> {
         let known_as = place.known_as();
         fleet::Settings {
             tenant: place.tenant.clone(),
-            remote: Arc::new(Guarded(place)),
+            remote: Arc::new(place.remote),
             known_as,
             home,
             address: advertised,

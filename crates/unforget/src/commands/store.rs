@@ -11,7 +11,7 @@ use unforget_server::stdio::{self, Pipe};
 
 use crate::cli::{self, Acknowledged};
 use crate::commands::Context;
-use crate::commands::remote::{Guarded, Place};
+use crate::commands::remote::Place;
 use crate::config::{self, Ack, flags::Flags};
 use crate::failure::{Failure, Outcome, Result};
 
@@ -46,7 +46,7 @@ pub(crate) fn run(context: &Context, args: &cli::Store) -> Result<Outcome> {
         None => None,
         Some(place) => {
             // It is looked again before anything is sent.
-            match runtime.block_on(async { tokio::time::timeout(PATIENCE, place.ready()).await }) {
+            match runtime.block_on(async { tokio::time::timeout(PATIENCE, place.remote.ready()).await }) {
                 Ok(Err(error)) if !error.is_passing() => return Err(error.into()),
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => {
@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context, args: &cli::Store) -> Result<Outcome> {
                 }
             }
             let (shown, known_as, tenant) = (place.address.to_string(), place.known_as(), place.tenant.clone());
-            let remote = Arc::new(Guarded(place));
+            let remote = Arc::new(place.remote);
             Some((Settings { remote, tenant, known_as, source: source.clone(), is_awaited }, shown))
         }
     };

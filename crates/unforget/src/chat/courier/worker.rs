@@ -11,13 +11,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use unforget_core::directory::Directory;
 use unforget_core::frontier::Frontier;
+use unforget_core::reader::LogReader;
 use unforget_core::stamp::SessionId;
+use unforget_core::summary;
 use unforget_remote::lease::{self, Acquired, Lease};
-use unforget_remote::sync::{self, Link, Local as _, Native, Pointer};
+use unforget_remote::sync::{self, Local as _, Native};
+use unforget_remote::uplink::{Lead, PushRules};
 use unforget_remote::{Error, Remote as _, Stream};
 
 use super::{Open, Parcel, lock};
-use crate::commands::remote::Place;
+use crate::commands::remote::{Place, lead_of};
 use crate::machine;
 
 /// How far apart the sendings within a turn are at least.
@@ -200,25 +203,23 @@ impl Worker {
 
     async fn send(&mut self, parcel: &Parcel, number: Option<u64>) -> Result<(), Error> {
         let (place, id) = (self.place.clone(), parcel.local.id());
-        let link = link(&place, &parcel.local, &parcel.stream);
-        place.ready().await?;
-        let pushed = sync::push(&link, &mut |_| {}).await?;
+        let lead = match self.led.contains(id) {
+            true => Lead::Nowhere,
+            false => Lead::Created { key: parcel.key.clone(), created_ms: parcel.created_ms },
+        };
+        // Keep the mark while another write has begun, or more is expected than this sends.
+        let is_open = || {
+            let is_written = lock(&self.open).as_ref().is_some_and(|open| open.id == *id);
+            is_written || number != Some(parcel.standing.borrow().expected)
+        };
+        let rules = PushRules { lead, is_open: &is_open, ..PushRules::default() };
+        let pushed = place.uplink().push(&parcel.local, &parcel.stream, &rules, &mut |_| {}).await?.pushed;
+        self.led.insert(id.clone());
         if pushed.lines > 0 {
             if self.end.as_ref().is_some_and(|(stream, _)| *stream != parcel.stream) {
                 self.leave_head().await;
             }
             self.end = Some((parcel.stream.clone(), pushed.at));
-        }
-        if !self.led.contains(id) {
-            let to = Pointer { session: id.clone(), created_ms: parcel.created_ms };
-            sync::point(&place.remote, &place.tenant, &parcel.key, &to).await?;
-            self.led.insert(id.clone());
-        }
-        let open = lock(&self.open);
-        // Whoever is writing again needs the mark.
-        let is_open = open.as_ref().is_some_and(|open| open.id == *id);
-        if number == Some(parcel.standing.borrow().expected) && !is_open {
-            place.outbox.settle(&link, &pushed, self.store.source().now_ms())?;
         }
         Ok(())
     }
@@ -248,18 +249,7 @@ impl Worker {
             self.passed.insert(waiting.id.clone());
             return Ok(true);
         }
-        let stream = place.stream(&waiting.dir, &waiting.id)?;
-        let link = link(&place, &local, &stream);
-        let sent = async {
-            place.ready().await?;
-            let pushed = sync::push(&link, &mut |_| {}).await?;
-            place.lead(&store, &waiting.dir, &waiting.id).await?;
-            match is_in_use() {
-                true => Ok(()),
-                false => place.outbox.settle(&link, &pushed, store.source().now_ms()),
-            }
-        };
-        let sent = sent.await;
+        let sent = self.send_left(&local, &is_in_use).await;
         self.passed.insert(waiting.id.clone());
         match sent {
             Err(error) if error.is_passing() => {
@@ -272,6 +262,15 @@ impl Worker {
             }
             Ok(()) => Ok(true),
         }
+    }
+
+    async fn send_left(&self, local: &Native, is_in_use: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
+        let (dir, id) = (local.dir(), local.id());
+        let reader = LogReader::open(local.medium().as_ref(), &local.path())?;
+        let (row, _) = summary::summarise(&reader, id.as_str())?;
+        let rules = PushRules { lead: lead_of(&row), is_open: is_in_use, ..PushRules::default() };
+        let stream = self.place.stream(dir, id)?;
+        self.place.uplink().push(local, &stream, &rules, &mut |_| {}).await.map(drop)
     }
 
     /// Takes the lease that is wanted, or extends the one that is held. It is advice: without it everything goes on.
@@ -339,8 +338,4 @@ fn explained(error: &Error, parcel: &Parcel) -> String {
         }
         _ => error.to_string(),
     }
-}
-
-fn link<'a>(place: &'a Place, local: &'a Native, stream: &'a Stream) -> Link<'a> {
-    Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks }
 }

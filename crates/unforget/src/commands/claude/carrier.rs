@@ -22,9 +22,10 @@ use unforget_core::reader::LogReader;
 use unforget_core::scan::Scanner;
 use unforget_core::stamp::SessionId;
 use unforget_core::summary::claude_key;
+use unforget_remote::Error;
 use unforget_remote::lease::{self, Acquired, Lease};
-use unforget_remote::sync::{self, Link, Native, Outbox, Pointer};
-use unforget_remote::{Error, Remote as _};
+use unforget_remote::sync::{self, Native, Outbox};
+use unforget_remote::uplink::{self, Divergence, Lead, PushRules};
 
 use crate::commands::remote::Place;
 use crate::machine;
@@ -33,8 +34,6 @@ use crate::machine;
 const LEASE: Duration = Duration::from_secs(120);
 /// How long a remote that did not answer before is tried at the end.
 const BRIEFLY: Duration = Duration::from_secs(10);
-/// How old the time may be by which a folder's last session is known.
-const LEAD_MS: i64 = 5 * 60 * 1000;
 /// How often a lease is looked after.
 const CARE: Duration = Duration::from_secs(10);
 /// How long lies between two attempts: the first and the longest pause.
@@ -67,33 +66,17 @@ pub(super) async fn send_all(
     Ok(failed)
 }
 
-/// Sends what is new of a session, and leads its folder's key to it.
+/// Sends what is new of a session, and leads its folder's key to it: it is the one that was used last there.
 pub(super) async fn send(store: &Directory, place: &Place, id: &SessionId) -> Result<Sent, Error> {
-    let (dir, now_ms) = (agent(), store.source().now_ms());
+    let dir = agent();
     let (local, stream) = (Native::new(store, &dir, id), place.stream(&dir, id)?);
-    let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
-    place.outbox.add(&dir, id, now_ms)?;
-    place.ready().await?;
-    let mut is_merged = false;
-    let pushed = match sync::push(&link, &mut |_| {}).await {
-        Err(Error::Diverged { .. }) => {
-            is_merged = sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?.is_some();
-            sync::push(&link, &mut |_| {}).await?
-        }
-        pushed => pushed?,
-    };
-    if pushed.lines == 0
-        && let Err(Error::NotFound { what }) = place.remote.frontier(&stream).await
-    {
-        // What is remembered of a remote is no proof that it is still there.
-        return Err(Error::Deleted { what });
-    }
+    let lead = key_of(store, id)?.map_or(Lead::Nowhere, Lead::LastUsed);
+    let rules = PushRules { divergence: Divergence::Append, lead, is_proved: true, ..PushRules::default() };
+    let uplink::Sent { pushed, rebased } = place.uplink().push(&local, &stream, &rules, &mut |_| {}).await?;
     for missing in &pushed.missing {
         tracing::warn!(session = %id, missing, "not there");
     }
-    lead(store, place, id, now_ms).await?;
-    place.outbox.settle(&link, &pushed, now_ms)?;
-    Ok(Sent { lines: pushed.lines, at: pushed.at, is_merged })
+    Ok(Sent { lines: pushed.lines, at: pushed.at, is_merged: rebased.is_some() })
 }
 
 /// What was sent of a session.
@@ -104,18 +87,6 @@ pub(super) struct Sent {
     at: Frontier,
     /// Whether it had gone on elsewhere.
     pub(super) is_merged: bool,
-}
-
-/// Leads the key of a session's folder to it: it is the one that was used last there.
-async fn lead(store: &Directory, place: &Place, id: &SessionId, now_ms: i64) -> Result<(), Error> {
-    let Some(key) = key_of(store, id)? else { return Ok(()) };
-    let now = sync::find_by_key(&place.remote, &place.tenant, &key).await?;
-    // Its time says when the session was used, about: whoever goes on elsewhere takes the one that was used last.
-    if now.is_none_or(|now| now.session != *id || now_ms.saturating_sub(now.created_ms) > LEAD_MS) {
-        let to = Pointer { session: id.clone(), created_ms: now_ms };
-        sync::point(&place.remote, &place.tenant, &key, &to).await?;
-    }
-    Ok(())
 }
 
 /// The key of the folder that a session works in.

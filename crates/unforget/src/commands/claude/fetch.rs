@@ -4,7 +4,8 @@ use unforget_claude::keep::{agent, kept_id};
 use unforget_claude::tail::{Step, Tail};
 use unforget_core::directory::Directory;
 use unforget_core::stamp::SessionId;
-use unforget_remote::sync::{self, Link, Native, Pulled};
+use unforget_remote::sync::{self, Native, Pulled};
+use unforget_remote::uplink::{Divergence, Fetched};
 use unforget_remote::{Error, Remote as _};
 
 use crate::commands::Context;
@@ -27,16 +28,10 @@ async fn pull_watched(
     id: &SessionId,
     watch: sync::Watch<'_>,
 ) -> Result<(Pulled, bool), Error> {
-    let (dir, now_ms) = (agent(), store.source().now_ms());
+    let dir = agent();
     let (local, stream) = (Native::new(store, &dir, id), place.stream(&dir, id)?);
-    let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
-    match sync::pull(&link, watch).await {
-        Err(Error::Diverged { .. }) => {
-            let merged = sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?;
-            Ok((sync::pull(&link, &mut |_| {}).await?, merged.is_some()))
-        }
-        pulled => pulled.map(|pulled| (pulled, false)),
-    }
+    let Fetched { pulled, rebased } = place.uplink().pull(&local, &stream, Divergence::Append, watch).await?;
+    Ok((pulled, rebased.is_some()))
 }
 
 /// Has a session here as it is there. Without an answer, what is here has to do; if nothing is here, that is an error.

@@ -11,10 +11,11 @@ use unforget_core::json::quote;
 use unforget_core::layout::AgentDir;
 use unforget_core::layout::Place as Shelf;
 use unforget_core::stamp::SessionId;
-use unforget_remote::sync::{self, Link, Local as _, Native};
-use unforget_remote::{Counts, Error, Remote as _, Stream};
+use unforget_remote::sync::{self, Link, Local as _, Native, Rebased};
+use unforget_remote::uplink::{Divergence, Fetched, PushRules, Sent};
+use unforget_remote::{Counts, Error, Stream};
 
-use super::{Place, wait};
+use super::{Place, lead_of, wait};
 use crate::cli;
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, Result};
@@ -72,52 +73,36 @@ fn whole(context: &Context, name: &str) -> Result<Entry> {
 
 /// Sends a session, and leads its key to it.
 async fn send(context: &Context, place: &Place, local: &Native, stream: &Stream, entry: &Entry) -> Result<Carried> {
-    let link = Link { local, remote: &place.remote, stream, bookmarks: &place.bookmarks };
-    let now_ms = context.store.source().now_ms();
-    place.outbox.add(local.dir(), local.id(), now_ms)?;
-    place.ready().await?;
-    let progress = Progress::bytes("sending");
-    let pushed = sync::push(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
-    drop(progress);
-    let pushed = match pushed {
-        Err(Error::Diverged { .. }) if is_claude(local.dir()) => {
-            put_together(context, place, &link).await?;
-            sync::push(&link, &mut |_| {}).await?
-        }
-        pushed => pushed?,
+    let rules = PushRules {
+        divergence: divergence(local.dir()),
+        lead: lead_of(&entry.row),
+        is_proved: true,
+        is_tidy: true,
+        ..PushRules::default()
     };
-    if pushed.lines == 0
-        && let Err(Error::NotFound { what }) = place.remote.frontier(stream).await
-    {
-        // What is remembered of a remote is no proof that it is still there.
-        return Err(Error::Deleted { what }.into());
-    }
-    // The mark goes last: a session that no key leads to is not there for another machine.
-    place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await?;
-    place.outbox.settle(&link, &pushed, now_ms)?;
-    if pushed.lines > 0 {
-        sync::head::leave_or_log(&place.remote, stream, &pushed.at).await;
-        if let Err(error) = place.remote.compact(stream).await {
-            tracing::debug!(%stream, %error, "not put together");
-        }
-    }
+    let progress = Progress::bytes("sending");
+    let sent = place.uplink().push(local, stream, &rules, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
+    drop(progress);
+    let Sent { pushed, rebased } = sent?;
+    tell_rebased(context, local.id(), rebased.as_ref())?;
     Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
 }
 
-fn is_claude(dir: &AgentDir) -> bool {
-    *dir == unforget_claude::keep::agent()
+/// Lines of Claude Code name their parents, so nobody has to choose between two sides of such a session.
+fn divergence(dir: &AgentDir) -> Divergence {
+    match *dir == unforget_claude::keep::agent() {
+        true => Divergence::Append,
+        false => Divergence::Report,
+    }
 }
 
-/// Keeps the lines of both where a session of Claude Code went on here and there: each names its parent, so nobody has to choose.
-async fn put_together(context: &Context, place: &Place, link: &Link<'_>) -> Result<()> {
-    let now_ms = context.store.source().now_ms();
-    if sync::resolve_by_rebase(link, &place.outbox, now_ms, &mut |_| {}).await?.is_some() {
-        let id = link.local.id();
-        context.tell(&format!(
+fn tell_rebased(context: &Context, id: &SessionId, rebased: Option<&Rebased>) -> Result<()> {
+    match rebased {
+        None => Ok(()),
+        Some(_) => context.tell(&format!(
             "session {id} went on here and there; the lines of both are kept, as branches (`unforget tree {id}`)"
-        ))?;
+        )),
     }
-    Ok(())
 }
 
 pub(crate) fn pull(context: &Context, args: &cli::Pull) -> Result<Outcome> {
@@ -155,11 +140,20 @@ async fn fetch(context: &Context, place: &Place, local: &Native, stream: &Stream
         sync::forget(&link)?;
         sync::head::remove(&place.remote, stream).await?;
     }
+    let uplink = place.uplink();
+    // What the arguments ask for is done below.
+    let asked = if args.fork { Divergence::Report } else { divergence(local.dir()) };
     let progress = Progress::bytes("fetching");
-    let pulled = sync::pull(&link, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
+    let pulled = uplink.pull(local, stream, asked, &mut |at| progress.at(at.bytes, at.of_bytes)).await;
     drop(progress);
     match pulled {
-        Ok(pulled) => {
+        Ok(Fetched { pulled, rebased: Some(rebased) }) => {
+            tell_rebased(context, local.id(), Some(&rebased))?;
+            let sent = uplink.push(local, stream, &PushRules::default(), &mut |_| {}).await?.pushed;
+            let missing = pulled.missing.len() + sent.missing.len();
+            Ok(Carried { sent: sent.lines, came: 0, lines: sent.at.lines, missing })
+        }
+        Ok(Fetched { pulled, rebased: None }) => {
             Ok(Carried { sent: 0, came: pulled.lines, lines: pulled.at.lines, missing: pulled.missing.len() })
         }
         Err(Error::Diverged { .. }) if args.fork => {
@@ -173,11 +167,6 @@ async fn fetch(context: &Context, place: &Place, local: &Native, stream: &Stream
             }
             Ok(Carried { sent: 0, came: lines, lines, missing: 0 })
         }
-        Err(Error::Diverged { .. }) if is_claude(local.dir()) && !args.fork => {
-            put_together(context, place, &link).await?;
-            let pushed = sync::save(&link, &place.outbox, now_ms, &mut |_| {}).await?;
-            Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
-        }
         Err(Error::Diverged { .. }) if args.rebase => {
             let rebased = sync::resolve_by_rebase(&link, &place.outbox, now_ms, &mut |_| {}).await?;
             if let Some(rebased) = rebased {
@@ -187,7 +176,7 @@ async fn fetch(context: &Context, place: &Place, local: &Native, stream: &Stream
                     rebased.left_out
                 ))?;
             }
-            let pushed = sync::save(&link, &place.outbox, now_ms, &mut |_| {}).await?;
+            let pushed = uplink.push(local, stream, &PushRules::default(), &mut |_| {}).await?.pushed;
             Ok(Carried { sent: pushed.lines, came: 0, lines: pushed.at.lines, missing: pushed.missing.len() })
         }
         Err(error) => Err(error.into()),
@@ -214,32 +203,12 @@ pub(crate) fn sync(context: &Context, args: &cli::Sync) -> Result<Outcome> {
 
 async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Result<()> {
     let here = context.all(Shelf::Agents)?;
-    place.ready().await?;
+    place.remote.ready().await?;
     let mut there: std::collections::BTreeSet<Stream> = place.sessions().await?.into_iter().collect();
     for entry in &here {
         let (local, stream) = place.of_entry(context, entry)?;
         there.remove(&stream);
-        let link = Link { local: &local, remote: &place.remote, stream: &stream, bookmarks: &place.bookmarks };
-        let synced = match sync::sync(&link, &mut |_| {}).await {
-            Err(Error::Diverged { .. }) if is_claude(local.dir()) => match put_together(context, place, &link).await {
-                Ok(()) => sync::sync(&link, &mut |_| {}).await.map_err(Failure::from),
-                Err(failure) => Err(failure),
-            },
-            synced => synced.map_err(Failure::from),
-        };
-        let outcome = match synced {
-            Ok(synced) => {
-                let (sent, at) = synced.pushed.as_ref().map_or((0, None), |pushed| (pushed.lines, Some(pushed.at)));
-                let (came, end) = synced.pulled.as_ref().map_or((0, None), |pulled| (pulled.lines, Some(pulled.at)));
-                let lines = at.or(end).map_or(0, |at| at.lines);
-                if let Some(at) = at.filter(|_| sent > 0) {
-                    sync::head::leave_or_log(&place.remote, &stream, &at).await;
-                }
-                let led = place.lead_row(local.id(), entry.row.key.as_deref(), entry.row.created_ms).await;
-                led.map(|()| Carried { sent, came, lines, missing: 0 }).map_err(Failure::from)
-            }
-            Err(failure) => Err(failure),
-        };
+        let outcome = sync_one(context, place, &local, &stream, entry).await;
         told.line(&stream, outcome)?;
     }
     for stream in there {
@@ -258,6 +227,31 @@ async fn both_ways(context: &Context, place: &Place, told: &mut Told<'_>) -> Res
         told.line(&stream, outcome)?;
     }
     Ok(())
+}
+
+/// Fetches what is new of a session, then sends what is new here.
+async fn sync_one(context: &Context, place: &Place, local: &Native, stream: &Stream, entry: &Entry) -> Result<Carried> {
+    let uplink = place.uplink();
+    let came = match uplink.pull(local, stream, divergence(local.dir()), &mut |_| {}).await {
+        Ok(Fetched { pulled, rebased }) => {
+            tell_rebased(context, local.id(), rebased.as_ref())?;
+            if pulled.ahead == 0 {
+                let (came, lines) = (pulled.lines, pulled.at.lines);
+                let waits = place.outbox.has(local.dir(), local.id());
+                if !waits {
+                    return Ok(Carried { sent: 0, came, lines, missing: 0 });
+                }
+            }
+            pulled.lines
+        }
+        Err(Error::NotFound { .. }) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let lead = lead_of(&entry.row);
+    let rules = PushRules { divergence: divergence(local.dir()), lead, is_tidy: true, ..PushRules::default() };
+    let Sent { pushed, rebased } = uplink.push(local, stream, &rules, &mut |_| {}).await?;
+    tell_rebased(context, local.id(), rebased.as_ref())?;
+    Ok(Carried { sent: pushed.lines, came, lines: pushed.at.lines, missing: 0 })
 }
 
 /// What became of one session.

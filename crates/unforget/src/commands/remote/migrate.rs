@@ -18,7 +18,7 @@ use unforget_remote::sync::KEYS;
 use unforget_remote::sync::head::{self, HEADS};
 use unforget_remote::{Error, Remote, Sealing, Stream};
 
-use super::{Place, open_sealing, seal, wait};
+use super::{Place, open_sealing, wait};
 use crate::cli;
 use crate::commands::{Context, conversation};
 use crate::failure::{Failure, Outcome, Result};
@@ -211,11 +211,11 @@ fn ask(found: &Found) -> Result<()> {
 async fn seal_all(place: &Place, views: &Views<'_>, found: &Found) -> Result<u64> {
     let progress = Progress::new("sealing streams");
     // Machines without the key are to send nothing from here on. A mark in plain is no mark.
-    let mark = seal::stream(&place.tenant)?;
+    let mark = unforget_remote::guarded::encryption_mark(&place.tenant)?;
     if found.plain.iter().any(|plain| plain.stream == mark) {
         views.either.delete(&mark).await?;
     }
-    place.ready().await?;
+    place.remote.ready().await?;
     // What is removed goes first: a head in plain would be in the way of a sealed one.
     for Finding { stream, .. } in found.plain.iter().filter(|plain| matches!(plain.kind, "lease" | "head")) {
         views.either.delete(stream).await?;
