@@ -19,6 +19,8 @@ use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::realm::Realms;
 
+mod reads;
+
 struct Scene {
     live: Arc<Live>,
     _home: tempfile::TempDir,
