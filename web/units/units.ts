@@ -11,6 +11,7 @@ import { find, foldOf, order, part, seek } from "../src/order";
 import { said } from "../src/said";
 import { cutAt, language, visible } from "../src/text";
 import cases from "./secrets.json";
+import "./edits";
 import "./talk";
 
 const path = (more) => ({ at: null, head: null, last: null, ranges: [], compactions: [], damage: [], notes: [], ...more });

@@ -51,7 +51,8 @@ const WORDS: &str = "What did we decide about the handover of the keys, and who 
 const ANSWER: &str = "On Thursday, after the review. The list of people is in notes/handover.md.";
 /// Large enough that no view of this bench is made smaller.
 const WINDOW: u64 = 400_000;
-const LARGE_VIEW: u64 = 150_000;
+/// What the model sees, in tokens.
+const VIEWS: [u64; 3] = [6_000, 40_000, 107_000];
 /// Turns before the measurement begins.
 const WARM_UP: usize = 3;
 /// How many records are appended at a time while a session is prepared.
@@ -63,7 +64,7 @@ fn main() {
     println!("W8  one turn around the model call, {rounds} rounds");
     println!("{:<44} {:>10} {:>10} {:>10} {:>10} {:>7} {:>7}", "", "p50", "p99", "bare p50", "bare p99", "p50", "p99");
     for durability in [Durability::PowerLoss, Durability::ProcessDeath] {
-        for size in [Size::Records(10), Size::Records(1_000), Size::Records(10_000), Size::Tokens(LARGE_VIEW)] {
+        for size in [10, 1_000, 10_000].map(Size::Records).into_iter().chain(VIEWS.map(Size::Tokens)) {
             Scene::new(size, durability).measure(rounds);
         }
     }

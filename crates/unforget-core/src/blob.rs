@@ -5,6 +5,7 @@
 //! `blobs` member, which only the writer sets: an object that merely looks like a reference, in a model's
 //! arguments or a tool's output, stays what it is.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,6 +99,12 @@ impl Blobs {
         }
     }
 
+    /// [`Blobs::restore`] for a view: none for a line none of whose payloads a model is shown. It says where they are.
+    pub(crate) fn restore_shown(&self, record: &Record<'_>, notes: &mut Vec<Note>) -> Result<Option<String>> {
+        let stays = |pointer: &Cow<'_, str>| pointer.strip_prefix('/').is_some_and(|name| stays_aside(record, name));
+        if record.blobs.iter().all(stays) { Ok(None) } else { self.restore(record, notes) }
+    }
+
     /// Reads a payload back and proves that it is the one.
     pub fn get(&self, hash: &str) -> Result<Vec<u8>> {
         let path: PathBuf = layout::blob(hash);
@@ -179,9 +186,7 @@ impl Blobs {
                 continue;
             }
             let whole = format!("/{name}");
-            let stays =
-                name == FULL || (matches!(record.body, Body::File(_)) && FILE_PAYLOADS.contains(&name.as_ref()));
-            let restored = if stays {
+            let restored = if stays_aside(record, name) {
                 (*value).to_owned()
             } else if record.blobs.iter().any(|pointer| *pointer == whole) {
                 self.payload(value, name, record, notes)?
@@ -252,4 +257,9 @@ pub fn references(record: &Record<'_>) -> Vec<Option<BlobRef>> {
         BlobRef::parse(value)
     };
     record.blobs.iter().map(|pointer| at(pointer)).collect()
+}
+
+/// Whether a member's payload is for people and tools, not for the model.
+fn stays_aside(record: &Record<'_>, name: &str) -> bool {
+    name == FULL || (matches!(record.body, Body::File(_)) && FILE_PAYLOADS.contains(&name))
 }

@@ -67,6 +67,12 @@ impl LogReader {
         })
     }
 
+    /// The same file as it was when it ended there. A reader of its first lines does not read what follows them.
+    #[must_use]
+    pub fn until(self, end: u64) -> Self {
+        Self { len: self.len.min(end), ..self }
+    }
+
     /// Length of the file when it was opened.
     pub fn len(&self) -> u64 {
         self.len

@@ -175,7 +175,7 @@ impl Recent {
         let mut lines = Vec::new();
         let sought = walk.sought();
         if let Some((want, follows_head)) = sought {
-            lines.extend(nearest_context(&mut backward, want, follows_head, CONTEXT_REACH)?);
+            lines.extend(nearest_context(&mut backward, WayBack { want, follows_head }, CONTEXT_REACH)?);
         }
         let has_context = !lines.is_empty();
         let scanner = if begin == 0 { Scanner::default() } else { Scanner::partial(0) };
@@ -255,60 +255,106 @@ pub(crate) fn choose_again(
     (is_known && is_met).then_some((cut, chosen))
 }
 
-/// The `context` record in force behind record `head`, as it can be written again: its draft and where it refers to blobs.
-pub(crate) fn context_in_force(reader: &LogReader, head: u64) -> Result<Option<(Draft, Vec<String>)>> {
-    let found = nearest_context(&mut reader.backward(), head, false, u64::MAX)?;
+/// A `context` record as it can be written again: its draft and where it refers to blobs.
+pub(crate) type Repeatable = (Draft, Vec<String>);
+
+/// The `context` record in force behind record `head`.
+pub(crate) fn context_in_force(reader: &LogReader, head: u64) -> Result<Option<Repeatable>> {
+    let found = nearest_context(&mut reader.backward(), WayBack::from(head), u64::MAX)?;
     Ok(found.and_then(|(offset, bytes)| {
-        let record = Record::parse(std::str::from_utf8(&bytes).ok()?, offset, 0).ok()?;
-        let pointers = record.blobs.iter().map(|pointer| pointer.clone().into_owned()).collect();
-        Some((Draft::again(&record), pointers))
+        Some(repeatable(&Record::parse(std::str::from_utf8(&bytes).ok()?, offset, 0).ok()?))
     }))
 }
 
-/// The nearest `context` record on the path that ends with record `want`, at most `reach` bytes further back.
-///
-/// With `follows_head` the path ends instead where the conversation stood before record `want + 1`.
-fn nearest_context(
-    backward: &mut Backward<'_>,
+/// The same from records that were chosen before, the newest first; none if only the file can tell.
+pub(crate) fn context_among<'r, 'a: 'r>(
+    records: impl Iterator<Item = &'r Record<'a>>,
+    head: u64,
+) -> Option<Option<Repeatable>> {
+    let mut way = WayBack::from(head);
+    for record in records {
+        match way.meet(record) {
+            Met::Context => return Some(Some(repeatable(record))),
+            Met::Root => return Some(None),
+            Met::Other => {}
+        }
+    }
+    None
+}
+
+fn repeatable(record: &Record<'_>) -> Repeatable {
+    (Draft::again(record), record.blobs.iter().map(|pointer| pointer.clone().into_owned()).collect())
+}
+
+/// The way from a step towards the root, over records in reverse file order.
+#[derive(Debug, Clone, Copy)]
+struct WayBack {
+    /// The step that comes next, or any before it.
     want: u64,
+    /// Whether it is instead where the conversation stood before the step behind `want`.
     follows_head: bool,
-    reach: u64,
-) -> Result<Option<(u64, Vec<u8>)>> {
-    let (mut want, mut follows_head) = (want, follows_head);
+}
+
+/// What a record is on the way to system prompt and tools.
+enum Met {
+    Context,
+    /// The way ends before there were any.
+    Root,
+    Other,
+}
+
+impl WayBack {
+    fn from(head: u64) -> Self {
+        Self { want: head, follows_head: false }
+    }
+
+    fn meet(&mut self, record: &Record<'_>) -> Met {
+        if let Body::Head { to } = record.body
+            && std::mem::take(&mut self.follows_head)
+        {
+            let Some(to) = to else { return Met::Root };
+            self.want = to;
+        }
+        if !record.is_step() || (record.version > 0 && record.n > self.want) {
+            return Met::Other;
+        }
+        if matches!(record.body, Body::Context { .. }) {
+            return Met::Context;
+        }
+        self.follows_head = matches!(record.parent, Parent::Head(_));
+        match record.parent {
+            Parent::Record(parent) => self.want = parent.min(record.n.saturating_sub(1)),
+            Parent::Head(_) => self.want = record.n.saturating_sub(1),
+            Parent::Previous => {}
+            Parent::Nothing => return Met::Root,
+        }
+        Met::Other
+    }
+}
+
+/// The nearest `context` record on that way, at most `reach` bytes further back.
+fn nearest_context(backward: &mut Backward<'_>, way: WayBack, reach: u64) -> Result<Option<(u64, Vec<u8>)>> {
+    let mut way = way;
     let stop = backward.position().saturating_sub(reach);
     while backward.position() > stop
         && let Some(line) = backward.next()?
     {
         if let Some(glance) = Glance::of(line.bytes) {
-            if glance.n > want {
+            if glance.n > way.want {
                 continue;
             }
             if glance.kind != Glanced::Context {
-                follows_head = glance.kind == Glanced::Bookkeeping;
                 let before = glance.n.saturating_sub(1);
-                want = if follows_head { before } else { glance.parent.min(before) };
+                let follows_head = glance.kind == Glanced::Bookkeeping;
+                way = WayBack { want: if follows_head { before } else { glance.parent.min(before) }, follows_head };
                 continue;
             }
         }
         for record in records_of(&line).iter().rev() {
-            if let Body::Head { to } = record.body
-                && std::mem::take(&mut follows_head)
-            {
-                let Some(to) = to else { return Ok(None) };
-                want = to;
-            }
-            if !record.is_step() || (record.version > 0 && record.n > want) {
-                continue;
-            }
-            if matches!(record.body, Body::Context { .. }) {
-                return Ok(Some((record.offset, record.raw.as_bytes().to_vec())));
-            }
-            follows_head = matches!(record.parent, Parent::Head(_));
-            match record.parent {
-                Parent::Record(parent) => want = parent.min(record.n.saturating_sub(1)),
-                Parent::Head(_) => want = record.n.saturating_sub(1),
-                Parent::Previous => {}
-                Parent::Nothing => return Ok(None),
+            match way.meet(record) {
+                Met::Context => return Ok(Some((record.offset, record.raw.as_bytes().to_vec()))),
+                Met::Root => return Ok(None),
+                Met::Other => {}
             }
         }
     }

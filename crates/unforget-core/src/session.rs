@@ -280,7 +280,7 @@ impl Session {
         }
         let mut out = Vec::with_capacity(drafts.len() + 1);
         let mut head = self.end.head;
-        // Looked up when it is needed: it costs a read.
+        // Looked up when it is needed: it may cost a read.
         let mut known: Option<Option<Encodable>> = None;
         for (at, encodable) in drafts.iter().enumerate() {
             out.push(encodable.clone());
@@ -292,10 +292,7 @@ impl Session {
                     let context = match (known.take(), head) {
                         (Some(context), _) => context,
                         (None, None) => None,
-                        (None, Some(head)) => {
-                            let reader = LogReader::open(self.medium.as_ref(), self.log.path())?;
-                            context_in_force(&reader, head)?
-                        }
+                        (None, Some(head)) => self.context_in_force(head)?,
                     };
                     out.extend(context.clone());
                     known = Some(context);
@@ -304,6 +301,17 @@ impl Session {
             }
         }
         Ok(Cow::Owned(out))
+    }
+
+    fn context_in_force(&self, head: u64) -> Result<Option<Encodable>> {
+        if let Some(view) = self.view.take() {
+            let known = view.context_in_force(head);
+            self.view.put(view);
+            if let Some(context) = known {
+                return Ok(context);
+            }
+        }
+        context_in_force(&self.reader()?, head)
     }
 
     fn write(&mut self, drafts: &[Encodable]) -> Result<Range<u64>> {

@@ -16,7 +16,7 @@ use crate::history::{self, History, Limits, Path};
 use crate::lines::split;
 use crate::medium::Medium;
 use crate::reader::LogReader;
-use crate::recent::{Candidate, Cut, Recent, budget, choose_again};
+use crate::recent::{Candidate, Cut, Recent, Repeatable, budget, choose_again, context_among};
 use crate::record::Record;
 use crate::report::{Note, Report};
 use crate::scan::Scanner;
@@ -135,7 +135,7 @@ pub(crate) fn load<T>(
     let recent = Recent::read(reader, limits)?;
     let (records, scanner) = recent.scan();
     let mut notes = Vec::new();
-    let texts = records.iter().map(|record| blobs.restore(record, &mut notes)).collect::<Result<Vec<_>>>()?;
+    let texts = records.iter().map(|record| blobs.restore_shown(record, &mut notes)).collect::<Result<Vec<_>>>()?;
     let full: Vec<Record<'_>> =
         records.iter().zip(&texts).map(|(record, text)| record.with_text(text.as_deref())).collect();
     let path = recent.path(&full);
@@ -167,7 +167,7 @@ impl View {
             let mut records = Vec::new();
             self.scanner.feed(&line, |record| records.push(record));
             for record in &records {
-                let Ok(full) = blobs.restore(record, &mut self.notes) else { return false };
+                let Ok(full) = blobs.restore_shown(record, &mut self.notes) else { return false };
                 let Some(kept) = Kept::of(record, full) else { return false };
                 self.records.push(kept);
             }
@@ -191,6 +191,11 @@ impl View {
             self.context = None;
         }
         true
+    }
+
+    /// The `context` record in force behind record `head`; none if only the file can tell.
+    pub(crate) fn context_in_force(&self, head: u64) -> Option<Option<Repeatable>> {
+        context_among(self.context.iter().chain(&self.records).rev().map(Kept::record), head)
     }
 
     /// Shows the records, payloads put back.

@@ -82,6 +82,14 @@ impl Realm {
     }
 }
 
+#[cfg(test)]
+impl Realm {
+    /// One whose store a test made.
+    pub(crate) fn on(actor: ActorId, root: PathBuf, catalog: Store) -> Self {
+        Self { actor, root, catalog }
+    }
+}
+
 /// The realms of a home, those that are in use.
 #[derive(Debug)]
 pub struct Realms {

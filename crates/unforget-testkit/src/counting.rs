@@ -1,9 +1,10 @@
 //! A medium that counts what is open and what is read, and may write little at a time.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unforget_core::medium::{Access, FileKind, Handle, Medium, Stat};
 
@@ -22,11 +23,22 @@ struct Counts {
     read: AtomicU64,
     asked: AtomicU64,
     opened: AtomicU64,
+    /// Which bytes were read, of which files.
+    reads: Mutex<Vec<(PathBuf, Range<u64>)>>,
+}
+
+/// What was read of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reads {
+    pub bytes: u64,
+    /// Those among them that had been read before.
+    pub again: u64,
 }
 
 #[derive(Debug)]
 struct Counted {
     inner: Box<dyn Handle>,
+    path: PathBuf,
     counts: Arc<Counts>,
     most_written: usize,
 }
@@ -60,6 +72,25 @@ impl Counting {
     pub fn bytes_read(&self) -> u64 {
         self.counts.read.load(Ordering::Relaxed)
     }
+
+    /// What was read of one file since [`Counting::forget`].
+    pub fn reads_of(&self, path: &Path) -> Reads {
+        let reads = self.counts.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges: Vec<_> = reads.iter().filter(|(of, _)| of == path).map(|(_, range)| range.clone()).collect();
+        ranges.sort_by_key(|range| range.start);
+        let (mut seen, mut found) = (0, Reads::default());
+        for Range { start, end } in ranges {
+            found.bytes += end - start;
+            found.again += seen.min(end).saturating_sub(start);
+            seen = seen.max(end);
+        }
+        found
+    }
+
+    /// Begins to count reads of files anew.
+    pub fn forget(&self) {
+        self.counts.reads.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 impl Medium for Counting {
@@ -68,7 +99,8 @@ impl Medium for Counting {
         self.counts.opened.fetch_add(1, Ordering::Relaxed);
         let open = self.counts.open.fetch_add(1, Ordering::Relaxed) + 1;
         self.counts.most_open.fetch_max(open, Ordering::Relaxed);
-        Ok(Box::new(Counted { inner, counts: self.counts.clone(), most_written: self.most_written }))
+        let (path, counts) = (path.to_owned(), self.counts.clone());
+        Ok(Box::new(Counted { inner, path, counts, most_written: self.most_written }))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
@@ -137,6 +169,10 @@ impl Handle for Counted {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let count = self.inner.read_at(buffer, offset)?;
         self.counts.read.fetch_add(count as u64, Ordering::Relaxed);
+        if count > 0 {
+            let mut reads = self.counts.reads.lock().unwrap_or_else(PoisonError::into_inner);
+            reads.push((self.path.clone(), offset..offset + count as u64));
+        }
         Ok(count)
     }
 

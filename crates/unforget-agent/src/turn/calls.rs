@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use unforget_core::blob::{self, BlobRef};
-use unforget_core::history::{History, Limits, UNKNOWN_OUTCOME};
+use unforget_core::history::{History, Limits, Path, UNKNOWN_OUTCOME};
 use unforget_core::json;
 use unforget_core::record::{Body, Draft, Record};
 use unforget_core::session::Session;
@@ -53,7 +53,10 @@ impl Turn<'_, '_> {
             self.host.tell(Notice::ToolStarted(call));
             let begun = Instant::now();
             let (output, correction) = match call.name.as_str() {
-                READ_OUTPUT => (read_output(session, &call.input, self.agent.settings.tool_output)?, None),
+                READ_OUTPUT => {
+                    let (limits, most) = (self.agent.limits(), self.agent.settings.tool_output);
+                    (read_output(session, &limits, &call.input, most)?, None)
+                }
                 _ => self.run_tool(session, call).await?,
             };
             let took = begun.elapsed();
@@ -162,13 +165,13 @@ fn calls_of(session: &Session, limits: &Limits) -> Result<HashMap<u64, Call>> {
 }
 
 /// A piece of a long output of this conversation.
-fn read_output(session: &Session, input: &str, most: usize) -> Result<Output> {
+fn read_output(session: &Session, limits: &Limits, input: &str, most: usize) -> Result<Output> {
     let members = json::members(input).unwrap_or_default();
     let Some(id) = json::member(&members, "tool_use_id").and_then(json::string) else {
         return Ok(Output::failed("`tool_use_id` must name the call whose output is to be read"));
     };
     let offset = json::member(&members, "offset").and_then(json::number).unwrap_or(0);
-    let Some(reference) = full_output(session, &id)? else {
+    let Some(reference) = full_output(session, limits, &id)? else {
         return Ok(Output::failed(format!("there is no longer output of the call `{id}` in this conversation")));
     };
     let text = match session.blobs().get(&reference.sha256) {
@@ -183,22 +186,30 @@ fn read_output(session: &Session, input: &str, most: usize) -> Result<Output> {
     Ok(Output::ok(format!("[bytes {from} to {to} of {}; {rest}]\n{}", text.len(), &text[from..to])))
 }
 
-/// Where the whole output of a call is; looked for from the end of the transcript.
-fn full_output(session: &Session, id: &str) -> Result<Option<BlobRef>> {
+/// Where the whole output of a call is: in the view, or else looked for from the end of the transcript.
+fn full_output(session: &Session, limits: &Limits, id: &str) -> Result<Option<BlobRef>> {
+    let shown = |path: &Path<'_, '_>| path.records.iter().rev().find_map(|record| full_in(record.raw, id));
+    if let Some(found) = session.view(limits, |path, _| shown(path))? {
+        return Ok(Some(found));
+    }
     let reader = session.reader()?;
     let mut backward = reader.backward();
     while let Some(line) = backward.next()? {
-        // Cheap first: most lines are not it.
-        let Ok(text) = std::str::from_utf8(line.bytes) else { continue };
-        if !text.contains("\"full\":") || !text.contains(id) {
-            continue;
-        }
-        let Some(members) = json::members(text) else { continue };
-        let is_it = json::member(&members, "tool_use_id").and_then(json::string).is_some_and(|found| found == id);
-        let listed = json::member(&members, "blobs").is_some_and(|blobs| blobs.contains("\"/full\""));
-        if is_it && listed {
-            return Ok(json::member(&members, blob::FULL).and_then(BlobRef::parse));
+        if let Some(found) = std::str::from_utf8(line.bytes).ok().and_then(|text| full_in(text, id)) {
+            return Ok(Some(found));
         }
     }
     Ok(None)
+}
+
+/// The whole output in the record of a result, if it is the one of that call.
+fn full_in(text: &str, id: &str) -> Option<BlobRef> {
+    // Cheap first: most lines are not it.
+    if !text.contains("\"full\":") || !text.contains(id) {
+        return None;
+    }
+    let members = json::members(text)?;
+    let is_it = json::member(&members, "tool_use_id").and_then(json::string).is_some_and(|found| found == id);
+    let listed = json::member(&members, "blobs").is_some_and(|blobs| blobs.contains("\"/full\""));
+    json::member(&members, blob::FULL).filter(|_| is_it && listed).and_then(BlobRef::parse)
 }

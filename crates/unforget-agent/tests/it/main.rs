@@ -19,6 +19,7 @@ mod order;
 mod output;
 mod overflow;
 mod property;
+mod reads;
 mod review;
 mod summariser;
 mod support;

@@ -24,7 +24,7 @@ use unforget_core::directory::{Directory, OnMissing};
 use unforget_core::edit::{self, Applied, Change, Edit, EditError, EditScope};
 use unforget_core::history::History;
 use unforget_core::log::Durability;
-use unforget_core::medium::Os;
+use unforget_core::medium::{Medium, Os};
 use unforget_core::record::Draft;
 use unforget_core::session::Session;
 use unforget_core::stamp::Source;
@@ -39,6 +39,7 @@ pub(crate) use cast::{Asks, Kit, Person, Runs, Ticking, numbered};
 pub(crate) struct Scene {
     _home: TempDir,
     pub(crate) root: PathBuf,
+    pub(crate) medium: Arc<dyn Medium>,
     pub(crate) api: FakeApi,
     source: Arc<Ticking>,
     pub(crate) settings: Settings,
@@ -66,8 +67,10 @@ impl Scene {
         let home = tempfile::tempdir().unwrap();
         let api = FakeApi::start(Options { window, model: model.to_owned(), ..Options::default() }).unwrap();
         let settings = Settings { system: "You are a test.".to_owned(), max_tokens: 1024, ..Settings::default() };
+        let root = home.path().join("home");
         let mut scene = Self {
-            root: home.path().join("home"),
+            medium: Arc::new(Os::new(&root)),
+            root,
             _home: home,
             api,
             source: Arc::default(),
@@ -86,7 +89,7 @@ impl Scene {
 
     pub(crate) fn store(&self) -> Directory {
         let source: Arc<dyn Source> = self.source.clone();
-        Directory::new(Arc::new(Os::new(&self.root)), source, Durability::ProcessDeath)
+        Directory::new(self.medium.clone(), source, Durability::ProcessDeath)
     }
 
     /// Drops the session and opens it again; nothing else is carried over.

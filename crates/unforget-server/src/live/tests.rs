@@ -19,6 +19,8 @@ use crate::limits::Limits;
 use crate::protocol::{Durability, Outcome, TurnState};
 use crate::realm::Realms;
 
+mod reads;
+
 struct Scene {
     live: Arc<Live>,
     _home: tempfile::TempDir,

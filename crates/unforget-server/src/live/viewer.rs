@@ -130,7 +130,7 @@ impl Viewer {
         }
         let (live, at, to) = (self.live.clone(), self.at, self.to.offset);
         let read = move || match live.reader()? {
-            Some(reader) => lines::read(&reader, at, to, usize::MAX, live.numbering()),
+            Some(reader) => lines::read(&reader.until(to), at, to, usize::MAX, live.numbering()),
             None => Ok((Vec::new(), Position { offset: to, ..at })),
         };
         let read = tokio::task::spawn_blocking(read).await;
