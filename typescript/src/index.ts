@@ -20,6 +20,8 @@ export type {
   ListOptions,
   Message,
   Moment,
+  Note,
+  Repair,
   SearchOptions,
   SessionDescription,
   SessionReference,

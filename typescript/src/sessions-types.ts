@@ -59,9 +59,24 @@ export interface SessionDescription {
   readonly turns: number;
   readonly records: number;
   readonly tokens: number;
+  /** Dollars; null if a model of it has no price. */
+  readonly cost_usd: number | null;
   readonly model: string | null;
+  /** The record that the conversation goes on from. */
+  readonly head: number | null;
+  /** How long it is kept: `30d`, `never`; null for what the settings say. */
+  readonly expires: string | null;
+  /** Whether a person keeps it at the top of the list. */
+  readonly pinned: boolean;
   readonly bytes: number;
-  readonly state: string;
+  /** How many places are damaged. */
+  readonly damage: number;
+  readonly state: 'ok' | 'missing' | 'mismatch' | 'unreadable' | 'deleted';
+  /** Whether the server uses it, or another program writes it. */
+  readonly live: boolean;
+  /** Whether a turn is running or waiting. */
+  readonly busy: boolean;
+  readonly viewers: number;
   readonly [member: string]: unknown;
 }
 
@@ -71,9 +86,14 @@ export interface Hit {
   readonly key: string | null;
   readonly title: string | null;
   readonly n: number;
+  readonly offset: number;
   readonly at: string | null;
-  readonly role: string;
+  readonly role: 'user' | 'assistant' | 'tool_use' | 'tool_result' | 'summary' | 'title' | 'label';
   readonly tool: string | null;
+  readonly trashed: boolean;
+  /** Whether the conversation went on from before it. */
+  readonly abandoned: boolean;
+  readonly tokens: number;
   readonly snippet: string;
   /** What of the snippet matched: from and to, in bytes of UTF-8. */
   readonly marks: readonly (readonly [number, number])[];
@@ -94,16 +114,33 @@ export interface Message {
   readonly content: string | readonly object[];
 }
 
+/** What had to be put right so that a model accepts it. */
+export interface Repair {
+  readonly n: number;
+  readonly kind: string;
+  readonly message: string;
+}
+
+/** A place of a transcript that is not as a writer leaves it. */
+export interface Note {
+  readonly offset: number;
+  readonly bytes: number;
+  /** The line of the file, counted from 1; null if the reader did not begin at the beginning. */
+  readonly line: number | null;
+  readonly kind: string;
+  readonly message: string;
+}
+
 /** A conversation as it would be sent to a model. */
 export interface History {
   readonly sessionId: string;
   readonly messages: readonly Message[];
-  readonly system: unknown;
-  readonly tools: unknown;
+  readonly system: string | readonly unknown[] | null;
+  readonly tools: readonly unknown[] | null;
   readonly model: string | null;
-  /** What had to be put right so that a model accepts it. */
-  readonly repairs: readonly unknown[];
+  readonly repairs: readonly Repair[];
   /** What of it could not be read. */
-  readonly damage: readonly unknown[];
-  readonly oddities: readonly unknown[];
+  readonly damage: readonly Note[];
+  /** What is strange, though everything was read. */
+  readonly oddities: readonly Note[];
 }

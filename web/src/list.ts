@@ -1,7 +1,7 @@
 // The sessions that the list shows: fetched page by page as far as somebody scrolls, and looked at again while the page is seen.
 import { batch, computed, signal } from "@preact/signals";
 import * as api from "./api";
-import type { Hit, Session } from "./api";
+import type { Hit, Session, SessionQuery } from "./api";
 import { wrong } from "./notice";
 
 /** The first page is small, so that it is there at once; the others are large, so that nobody catches up with them. */
@@ -21,7 +21,7 @@ export interface Filters {
   label: string;
   /** Hours back; empty for all. */
   within: string;
-  state: string;
+  state: NonNullable<SessionQuery["state"]>;
   pinned: boolean;
 }
 
@@ -59,7 +59,7 @@ let searching: AbortController | null = null;
 let typing: ReturnType<typeof setTimeout> | undefined;
 let round = 0;
 
-const asked = (): { [name: string]: string | boolean | undefined } => {
+const asked = () => {
   const { agent, channel, peer, label, within, state, pinned } = filters.value;
   const hours = Number(within);
   const since = hours > 0 ? new Date(Date.now() - hours * 3_600_000).toISOString() : undefined;

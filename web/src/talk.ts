@@ -2,12 +2,12 @@
 // acknowledged yet. Records are the truth; everything that is only sooner is let go when its record comes.
 import { batch, signal } from "@preact/signals";
 import * as api from "./api";
-import type { Line, Path, Rec, Session } from "./api";
+import type { Line, Path, Session } from "./api";
 import { wrong } from "./notice";
 import { folded, isFold, order, tip } from "./order";
 import { type Pending, newId, store, stored } from "./outbox";
 import { number, said, text } from "./said";
-import { Wire, type Message } from "./wire";
+import { Wire, type Heard, type Spoken } from "./wire";
 
 /** How many records are fetched at once, and how many are kept. */
 const PAGE = 100;
@@ -172,11 +172,11 @@ export class Talk {
     return this.path.value !== null && this.at === null;
   }
 
-  private greeting(): Message[] {
+  private greeting(): Spoken[] {
     this.isAttached = false;
-    const attach: Message = { type: "attach", session_id: this.id, ...(this.last === null ? {} : { after: this.last }) };
+    const attach: Spoken = { type: "attach", session_id: this.id, ...(this.last === null ? {} : { after: this.last }) };
     const again = this.pending.value.filter((one) => one.state !== "refused");
-    return [attach, ...again.map((one) => ({ type: "prompt", session_id: this.id, prompt: one.text, client_id: one.client_id }))];
+    return [attach, ...again.map((one): Spoken => ({ type: "prompt", session_id: this.id, prompt: one.text, client_id: one.client_id }))];
   }
 
   /** Reads the way anew, and what the list says of the session. One at a time: who comes meanwhile has it read once more. */
@@ -443,48 +443,46 @@ export class Talk {
     for (const one of this.pending.value) if (one.state === "sending") this.mark(one.client_id, "refused", why);
   }
 
-  private mark(client_id: unknown, state: Pending["state"], why?: string): boolean {
+  private mark(client_id: string, state: Pending["state"], why?: string): boolean {
     if (!this.pending.value.some((one) => one.client_id === client_id)) return false;
     this.setPending(this.pending.value.map((one) => (one.client_id === client_id ? { ...one, state, ...(why ? { why } : {}) } : one)));
     return true;
   }
 
-  private hear(message: Message): void {
+  private hear(message: Heard): void {
     if (!this.isWanted) return;
     batch(() => this.understand(message));
   }
 
-  private understand(message: Message): void {
-    const client = typeof message["client_id"] === "string" ? message["client_id"] : null;
+  private understand(message: Heard): void {
+    const client = "client_id" in message ? message.client_id : null;
     switch (message.type) {
-      case "attached": {
-        const turn = message["turn"] as { client_id?: string } | null;
+      case "attached":
         this.isAttached = true;
         this.failed.value = null;
-        this.queued.value = number(message["queued"]) ?? 0;
+        this.queued.value = message.queued;
         this.calls.value = [];
         this.questions.value = [];
         this.settle();
-        this.running.value = turn ? { client_id: turn.client_id ?? null, since: Date.now() } : null;
-        this.interrupted.value = message["interrupted"] !== null && message["interrupted"] !== undefined;
+        this.running.value = message.turn && { client_id: message.turn.client_id, since: Date.now() };
+        this.interrupted.value = message.interrupted !== null;
         return;
-      }
       case "record":
-        this.take({ n: Number(message["n"]), record: message["record"] as Rec });
+        this.take({ n: message.n, record: message.record });
         return;
       case "damage":
-        this.take({ n: Number(message["n"]), damage: { offset: Number(message["offset"]), bytes: Number(message["bytes"]) } });
+        this.take({ n: message.n, damage: { offset: message.offset, bytes: message.bytes } });
         return;
       case "caught_up":
         this.wire.calm();
         return;
       case "accepted":
-        if (message["state"] === "done" || message["state"] === "failed" || message["state"] === "known") this.drop(client ?? "");
-        else this.mark(client, "accepted");
+        if (message.state === "done" || message.state === "failed" || message.state === "known") this.drop(message.client_id);
+        else this.mark(message.client_id, "accepted");
         return;
       case "queued":
         // So many are before it, the running one among them: as many wait, with it.
-        this.queued.value = Math.max(1, number(message["position"]) ?? 0);
+        this.queued.value = Math.max(1, message.position);
         return;
       case "started":
         // Whoever attaches is told again of the turn that runs.
@@ -497,23 +495,23 @@ export class Talk {
         this.settle();
         return;
       case "delta":
-        this.grow(Number(message["block"]), text(message["kind"]), text(message["text"]));
+        this.grow(message.block, message.kind, message.text);
         return;
       case "notice":
-        this.notice.value = text(message["message"]);
+        this.notice.value = message.message;
         return;
       case "tool_started":
-        this.calls.value = [...this.calls.value.filter((one) => one.id !== message["call_id"]), this.callOf(message)];
+        this.calls.value = [...this.calls.value.filter((one) => one.id !== message.call_id), this.callOf(message)];
         return;
       case "tool_ended":
-        this.calls.value = this.calls.value.filter((one) => one.id !== message["call_id"]);
+        this.calls.value = this.calls.value.filter((one) => one.id !== message.call_id);
         return;
       case "question":
-        this.questions.value = [...this.questions.value.filter((one) => one.id !== message["call_id"]), this.callOf(message)];
-        this.tell(`${text(message["name"])} asks whether it may run.`);
+        this.questions.value = [...this.questions.value.filter((one) => one.id !== message.call_id), this.callOf(message)];
+        this.tell(`${message.name} asks whether it may run.`);
         return;
       case "answered":
-        this.questions.value = this.questions.value.filter((one) => one.id !== message["call_id"]);
+        this.questions.value = this.questions.value.filter((one) => one.id !== message.call_id);
         return;
       case "done":
       case "failed":
@@ -527,16 +525,16 @@ export class Talk {
     }
   }
 
-  private callOf(message: Message): Call {
-    return { id: text(message["call_id"]), name: text(message["name"]) || "tool", input: message["input"], since: Date.now() };
+  private callOf(message: Heard<"tool_started" | "question">): Call {
+    return { id: message.call_id, name: message.name || "tool", input: message.input, since: Date.now() };
   }
 
   private tell(words: string): void {
     this.told.value = { words, times: this.told.value.times + 1 };
   }
 
-  private end(message: Message, client: string | null): void {
-    const why = text((message["error"] as { message?: unknown } | undefined)?.message);
+  private end(message: Heard<"done" | "failed">, client: string | null): void {
+    const why = message.type === "failed" ? message.error.message : "";
     const runs = this.running.value?.client_id ?? null;
     if (client !== null && runs !== null && client !== runs) {
       // The end of an older prompt, told again because that was sent again: what runs now goes on.
@@ -561,12 +559,11 @@ export class Talk {
     void this.refreshMeta();
   }
 
-  private refuse(message: Message, client: string | null): void {
-    const error = message["error"] as { code?: unknown; message?: unknown } | undefined;
-    const why = text(error?.message) || "The server refused.";
+  private refuse(message: Heard<"error">, client: string | null): void {
+    const { code, message: why } = message.error;
     if (client !== null && this.mark(client, "refused", why)) return;
-    if (error?.code === "not_found" && this.isAttached) return;
-    if (error?.code === "not_found") this.phase.value = "gone";
+    if (code === "not_found" && this.isAttached) return;
+    if (code === "not_found") this.phase.value = "gone";
     else wrong(new Error(why));
   }
 

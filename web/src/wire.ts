@@ -1,8 +1,13 @@
 // The connection to a session: comes back by itself, names the last record that is here, and sends again what nobody acknowledged.
 // What is heard is handed on; what it means is for `talk` to know. The protocol is docs/protocol.md.
 import { signal } from "@preact/signals";
+import type { components } from "./protocol";
 
-export type Message = { type: string; [member: string]: unknown };
+type Messages = components["schemas"];
+/** What the page says; one prompt without a connection to a session is for other programs. */
+export type Spoken = Extract<Messages["client"], { type: string }>;
+/** What the server says, by its type. */
+export type Heard<Type extends Messages["server"]["type"] = Messages["server"]["type"]> = Extract<Messages["server"], { type: Type }>;
 export type Standing = "connecting" | "open" | "lost" | "refused";
 
 const SHORTEST = 400;
@@ -14,8 +19,8 @@ const PATIENCE = 8_000;
 /** Who is at this end. */
 export interface Side {
   /** What is said first on every connection. */
-  greet: () => Message[];
-  hear: (message: Message) => void;
+  greet: () => Spoken[];
+  hear: (message: Heard) => void;
   /** What was said last cannot be said. */
   refuse: (why: string) => void;
   /** The server wants no connection; it stays so until somebody opens it again. */
@@ -43,7 +48,7 @@ export class Wire {
   }
 
   /** Whether it was said; what was not is for `greet` to say on the next connection. */
-  say(message: Message): boolean {
+  say(message: Spoken): boolean {
     if (this.socket?.readyState !== WebSocket.OPEN || this.standing.value !== "open") return false;
     this.socket.send(JSON.stringify(message));
     return true;
@@ -86,7 +91,7 @@ export class Wire {
       } catch {
         return;
       }
-      if (typeof message === "object" && message !== null && typeof (message as Message).type === "string") this.side.hear(message as Message);
+      if (typeof message === "object" && message !== null && typeof (message as Heard).type === "string") this.side.hear(message as Heard);
     };
     socket.onclose = (event) => {
       if (this.socket !== socket) return;

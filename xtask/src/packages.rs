@@ -1,10 +1,11 @@
 //! What the tests of the packages need: the SDKs that the packages are for, in environments of their own beneath `target/tools`.
 //!
 //! Python's are named in `python/pyproject.toml`, TypeScript's in its lock file. Where they cannot be installed, the tests that need them are
-//! skipped; this says so, loudly, and nothing fails.
+//! skipped; this says so, loudly, and nothing fails. What is installed and does not compile is an error: the
+//! compiler holds the types of the package for TypeScript against the SDK's and the document's.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::setup::PATIENTLY;
@@ -17,17 +18,22 @@ const NODE: u32 = 20;
 const GROUP: &str =
     "import sys, tomllib; print('\\n'.join(tomllib.load(open(sys.argv[1], 'rb'))['dependency-groups']['test']))";
 
-/// Installs what is not there yet; says what cannot be.
-pub(crate) fn install() {
-    for (name, installed) in [("Python", python()), ("TypeScript", typescript())] {
-        if let Err(error) = installed {
+/// Installs what is not there yet and says what cannot be; compiles.
+pub(crate) fn install() -> Result {
+    noted("Python", python());
+    noted("TypeScript", typescript()).map_or(Ok(()), |package| compile(&package))
+}
+
+fn noted<T>(name: &str, installed: Result<T>) -> Option<T> {
+    installed
+        .inspect_err(|error| {
             eprintln!();
             eprintln!("note: what the tests of the package for {name} need could not be installed:");
             eprintln!("note:   {error}");
             eprintln!("note: these tests are SKIPPED.");
             eprintln!();
-        }
-    }
+        })
+        .ok()
 }
 
 /// An environment with the SDKs for Python, made anew when their versions change.
@@ -54,8 +60,8 @@ fn python() -> Result {
     made_of(&place, &listed)
 }
 
-/// The package for TypeScript, with its SDK, compiled: the work tree stays as it is.
-fn typescript() -> Result {
+/// A copy of the package for TypeScript with its SDK, and beside it the types of the wire.
+fn typescript() -> Result<PathBuf> {
     let (source, tools) = (workspace().join("typescript"), workspace().join("target/tools/typescript-sdks"));
     let package = tools.join("package");
     let read = |path: &Path| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -65,12 +71,17 @@ fn typescript() -> Result {
         clear(&tools)?;
         copy(&source, &package)?;
         run(Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--silent"]).current_dir(&package))?;
+        made_of(&tools, &lock)?;
     }
     copy(&source, &package)?;
-    for script in ["clean", "build", "build:test"] {
-        run(Command::new("npm").args(["run", "--silent", script]).current_dir(&package))?;
-    }
-    made_of(&tools, &lock)
+    copy(&workspace().join("web/src"), &tools.join("web/src"))?;
+    Ok(package)
+}
+
+fn compile(package: &Path) -> Result {
+    ["clean", "build", "build:test"]
+        .iter()
+        .try_for_each(|script| run(Command::new("npm").args(["run", "--silent", script]).current_dir(package)))
 }
 
 /// Sees to it that there is an npm.

@@ -18,7 +18,7 @@ pub(crate) fn everything() -> Result {
     servers()?;
     tools()?;
     claude::install();
-    packages::install();
+    packages::install()?;
     web::install();
     if let Err(why) = powerloss::possible() {
         eprintln!("note: no real power cuts here: {why}");

@@ -1,5 +1,7 @@
-//! The page: built from `web/src` into `web/dist`, which is checked in, so that nobody who builds the program needs Node; and what its tests need.
+//! The page: built from `web/src` into `web/dist`, which is checked in, so that building the program takes no Node; and what its tests need.
 //!
+//! The types of what goes over the wire are made out of `docs/openapi.json` and
+//! `docs/protocol.schema.json` into `web/src`, and are checked in as well.
 //! Everything is made in copies beneath `target/tools`; the work tree gets the finished files and nothing else. Packages are those of the lock files
 //! (`web/` for the page, `web/tests/` for its tests). The browser is Chromium from the system's packages, because the one that a test library would
 //! download is of another maker's choice. Where Node, packages or the browser cannot be had, this says so, loudly, and what needs them is skipped.
@@ -12,8 +14,10 @@ use std::process::Command;
 use crate::packages::{apt, clear, copy, is_made_of, made_of, npm};
 use crate::{BUILD, Result, cargo, run, workspace};
 
-/// What is checked in.
-const DIST: &str = "web/dist";
+/// What is made and checked in: folders of the page, and how the names of the files in them end.
+const MADE: [(&str, &str); 2] = [("dist", ""), ("src", ".d.ts")];
+/// What the types are made out of.
+const DOCUMENTS: [&str; 2] = ["openapi.json", "protocol.schema.json"];
 /// Programs and fonts that the tests and screenshots need: what shows that one is there, and its package.
 const SYSTEM: [(&str, &str); 3] = [
     ("/usr/bin/chromium", "chromium"),
@@ -27,12 +31,14 @@ const TEST_FILES: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 pub(crate) fn page(arguments: &[String]) -> Result {
     match arguments {
         [] => {
-            let built = build(&packages()?)?;
-            let place = workspace().join(DIST);
-            clear(&place)?;
-            copy_files(&built, &place)
+            let built = packages()?;
+            build(&built)?;
+            clear(&workspace().join("web/dist"))?;
+            MADE.iter().try_for_each(|(folder, ending)| {
+                copy_files(&files(&built.join(folder), ending)?, &workspace().join("web").join(folder))
+            })
         }
-        [option] if option == "--check" => compare(&build(&packages()?)?, &workspace().join(DIST)),
+        [option] if option == "--check" => compare(&packages()?),
         _ => Err("`cargo xtask web` takes nothing but `--check`".to_owned()),
     }
 }
@@ -40,9 +46,9 @@ pub(crate) fn page(arguments: &[String]) -> Result {
 /// The check as a part of others: without Node, a note has to do.
 pub(crate) fn check() -> Result {
     match packages() {
-        Ok(place) => compare(&build(&place)?, &workspace().join(DIST)),
+        Ok(place) => compare(&place),
         Err(error) => {
-            note("whether web/dist is what web/src makes is NOT CHECKED", &error);
+            note("whether web/dist and the types in web/src are what is made of their sources is NOT CHECKED", &error);
             Ok(())
         }
     }
@@ -74,7 +80,7 @@ pub(crate) fn bench(options: &[String]) -> Result {
     run(&mut node)
 }
 
-/// A copy of the page's sources with the packages that build it.
+/// A copy of the page's sources with the packages that build it, and beside it the documents.
 fn packages() -> Result<PathBuf> {
     let (source, tools) = (workspace().join("web"), workspace().join("target/tools/web"));
     let place = tools.join("page");
@@ -87,47 +93,56 @@ fn packages() -> Result<PathBuf> {
         made_of(&tools, &lock)?;
     }
     copy(&source, &place)?;
+    let documents = DOCUMENTS.map(|name| (name.to_owned(), workspace().join("docs").join(name)));
+    let documents = documents.into_iter().map(|(name, path)| Ok((name, read(&path)?.into_bytes())));
+    copy_files(&documents.collect::<Result<_>>()?, &tools.join("docs"))?;
     Ok(place)
 }
 
-/// Builds in a copy, and returns where the result is.
-fn build(place: &Path) -> Result<PathBuf> {
-    let built = place.join("dist");
-    clear(&built)?;
-    for script in ["check", "units", "build"] {
-        run(Command::new("npm").args(["run", "--silent", script]).current_dir(place))?;
-    }
-    Ok(built)
+/// Builds in a copy.
+fn build(place: &Path) -> Result {
+    clear(&place.join("dist"))?;
+    ["types", "check", "units", "build"]
+        .iter()
+        .try_for_each(|script| run(Command::new("npm").args(["run", "--silent", script]).current_dir(place)))
 }
 
-/// Holds what was built against what is checked in.
-fn compare(built: &Path, place: &Path) -> Result {
-    let (built, kept) = (files(built)?, files(place)?);
-    let names: Vec<&String> = built.keys().chain(kept.keys().filter(|name| !built.contains_key(*name))).collect();
-    let differing: Vec<&str> =
-        names.into_iter().filter(|name| built.get(*name) != kept.get(*name)).map(String::as_str).collect();
+/// Builds in a copy, and holds what comes of it against what is checked in.
+fn compare(place: &Path) -> Result {
+    build(place)?;
+    let mut differing = Vec::new();
+    for (folder, ending) in MADE {
+        let (built, kept) =
+            (files(&place.join(folder), ending)?, files(&workspace().join("web").join(folder), ending)?);
+        let names = built.keys().chain(kept.keys().filter(|name| !built.contains_key(*name)));
+        differing.extend(
+            names.filter(|name| built.get(*name) != kept.get(*name)).map(|name| format!("web/{folder}/{name}")),
+        );
+    }
     match differing.is_empty() {
         true => Ok(()),
-        false => Err(format!("{} in {DIST} is not what web/src makes: run `cargo xtask web`", differing.join(" and "))),
+        false => Err(format!("{} is not what its sources make: run `cargo xtask web`", differing.join(" and "))),
     }
 }
 
-/// The files of a folder, by name.
-fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+/// The files of a folder whose names end so, by name.
+fn files(folder: &Path, ending: &str) -> Result<BTreeMap<String, Vec<u8>>> {
     let problem = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).map_err(problem)? {
         let path = entry.map_err(problem)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        found.insert(name, fs::read(&path).map_err(problem)?);
+        if name.ends_with(ending) && path.is_file() {
+            found.insert(name, fs::read(&path).map_err(problem)?);
+        }
     }
     Ok(found)
 }
 
-fn copy_files(from: &Path, to: &Path) -> Result {
+fn copy_files(files: &BTreeMap<String, Vec<u8>>, to: &Path) -> Result {
     let problem = |error: std::io::Error| format!("{}: {error}", to.display());
     fs::create_dir_all(to).map_err(problem)?;
-    files(from)?.into_iter().try_for_each(|(name, bytes)| fs::write(to.join(name), bytes).map_err(problem))
+    files.iter().try_for_each(|(name, bytes)| fs::write(to.join(name), bytes).map_err(problem))
 }
 
 /// Chromium, and fonts that have what people write.

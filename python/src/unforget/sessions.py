@@ -51,7 +51,7 @@ class Session(TypedDict):
     pinned: bool
     bytes: int
     damage: int
-    state: str
+    state: Literal["ok", "missing", "mismatch", "unreadable", "deleted"]
     live: bool
     busy: bool
     viewers: int
@@ -66,7 +66,7 @@ class Hit(TypedDict):
     n: int
     offset: int
     at: str | None
-    role: str
+    role: Literal["user", "assistant", "tool_use", "tool_result", "summary", "title", "label"]
     tool: str | None
     trashed: bool
     abandoned: bool
@@ -86,8 +86,26 @@ class Hits(TypedDict):
 class Message(TypedDict):
     """A message as the Messages API has it."""
 
-    role: str
-    content: Any
+    role: Literal["user", "assistant"]
+    content: str | list[Any]
+
+
+class Repair(TypedDict):
+    """What had to be put right so that a model accepts it."""
+
+    n: int
+    kind: str
+    message: str
+
+
+class Note(TypedDict):
+    """A place of a transcript that is not as a writer leaves it. `line` is counted from 1, if the reader began at the beginning."""
+
+    offset: int
+    bytes: int
+    line: int | None
+    kind: str
+    message: str
 
 
 class History(TypedDict):
@@ -95,12 +113,12 @@ class History(TypedDict):
 
     session_id: str
     messages: list[Message]
-    system: Any
-    tools: Any
+    system: str | list[Any] | None
+    tools: list[Any] | None
     model: str | None
-    repairs: list[dict[str, Any]]
-    damage: list[dict[str, Any]]
-    oddities: list[dict[str, Any]]
+    repairs: list[Repair]
+    damage: list[Note]
+    oddities: list[Note]
 
 
 class Added(TypedDict):

@@ -9,7 +9,7 @@ import type { Talk } from "../talk";
 import { masked, visible } from "../text";
 import { IconButton, Spinner } from "../ui";
 
-const PARTS: [string, string][] = [
+const PARTS: [keyof Context["parts"], string][] = [
   ["system", "System prompt"],
   ["tools", "Tools"],
   ["summary", "Summaries"],

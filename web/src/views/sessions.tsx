@@ -158,7 +158,7 @@ const Filters = ({ agents }: { agents: Agent[] }) => {
       </label>
       <label>
         State
-        <select value={state} disabled={isSearching} onChange={(event) => list.filter({ state: event.currentTarget.value })}>
+        <select value={state} disabled={isSearching} onChange={(event) => list.filter({ state: event.currentTarget.value as list.Filters["state"] })}>
           <option value="">any</option>
           <option value="live">live</option>
           <option value="damaged">damaged</option>
