@@ -30,9 +30,9 @@ pub(super) const ESCAPE: &str = "\u{1b}]0;pwned\u{7}";
 /// How many attacks go on at once: most of their time they wait.
 const LANES: usize = 3;
 
-/// The commands. The last one is run where the session was written.
+/// The commands: those that write come last. One is run where the session was written and went on.
 const COMMANDS: [&str; 8] =
-    ["pull", "pull by key", "sync", "remote ls", "remote stat", "remote verify", "chat", "sync by the writer"];
+    ["pull", "pull by key", "sync", "remote ls", "remote stat", "remote verify", "sync by the writer", "chat"];
 /// Sets of commands that have to end with an error; the others take nothing forged, and how they end is their own business.
 const ALL: &[&str] = &COMMANDS;
 /// Who looks at the end of a session alone cannot know what is before it.
@@ -118,6 +118,8 @@ impl Ground {
                 drop(std::fs::remove_dir_all(&target));
                 std::fs::rename(remotes.join(known), target).unwrap();
             }
+            // It has something to send: what both sides have needs no answer that could be false.
+            say(&scene.home, &self.id, "more of the writer's");
         }
         let mut all = arguments(command, &self.id);
         all.extend(["--remote", &site.url]);
