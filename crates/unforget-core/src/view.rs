@@ -1,8 +1,8 @@
 //! The conversation as the model sees it, in memory, fed by what the log acknowledged.
 //!
-//! [`load`] reads the newest records from the transcript and keeps them parsed, payloads put back. [`View::feed`] takes
+//! `load` reads the newest records from the transcript and keeps them parsed, payloads put back. `View::feed` takes
 //! the lines of an append that the log acknowledged, so the next request needs no reading. A compaction, a trim or a move of
-//! the head chooses anew among the records in memory. Where the file alone can tell ([`View::feed`] says so), the owner
+//! the head chooses anew among the records in memory. Where the file alone can tell (`View::feed` says so), the owner
 //! drops the view and loads it again.
 //!
 //! Invariants: a fed view equals a loaded one, record by record; no line is in it that the log did not acknowledge. The

@@ -1,6 +1,7 @@
 //! Addresses: which remote, by a URL.
 //!
-//! A URL may hold a password, so an address never shows one: not in messages, not in logs, not in `Debug`.
+//! A URL may hold a password, so an address never shows one: not in messages, not in logs, not in
+//! `Debug`.
 
 use std::path::PathBuf;
 
@@ -47,7 +48,8 @@ impl Address {
         if scheme == "memory" {
             return Ok(Self::Memory);
         }
-        let url = Url::parse(text).map_err(|error| wrong(&format!("cannot be read ({error})")))?;
+        let (plain, _) = one_host(text);
+        let url = Url::parse(&plain).map_err(|error| wrong(&format!("cannot be read ({error})")))?;
         let host = url.host_str().unwrap_or_default();
         match scheme.as_str() {
             "file" => match url.to_file_path() {
@@ -76,19 +78,57 @@ impl Address {
         match self {
             Self::Memory => "memory:".to_owned(),
             Self::Directory(path) => format!("file://{}", path.display()),
-            Self::Postgres(text) => Url::parse(text).map_or_else(|_| "postgres://".to_owned(), shown),
+            Self::Postgres(text) => {
+                let (plain, hosts) = one_host(text);
+                let shown = Url::parse(&plain).map_or_else(|_| "postgres://".to_owned(), shown);
+                hosts.map_or(shown.clone(), |hosts| with_hosts(&shown, hosts))
+            }
             Self::Bucket { bucket, prefix } if prefix.is_empty() => format!("s3://{bucket}"),
             Self::Bucket { bucket, prefix } => format!("s3://{bucket}/{prefix}"),
             Self::AgentCore { memory } => format!("agentcore://{}", memory.as_deref().unwrap_or_default()),
         }
     }
 
-    /// A short name for what is remembered of this remote: the same for the same place, whatever the password.
+    /// A short name for what is remembered of this remote: the same for the same place, whatever
+    /// the password.
     pub fn name(&self) -> String {
         let kind = self.shown().split(':').next().unwrap_or_default().to_owned();
         let digest = encode::hex(&Sha256::digest(self.shown().as_bytes()));
         format!("{kind}-{}", &digest[..16])
     }
+}
+
+/// An address of PostgreSQL may name several hosts with a port each, which no other URL does: the
+/// URL with the first one alone, and the list of all.
+fn one_host(text: &str) -> (String, Option<&str>) {
+    let single = (text.to_owned(), None);
+    let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| scheme.starts_with("postgres")) else {
+        return single;
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (format!("{user}@"), hosts),
+        None => (String::new(), authority),
+    };
+    // A password with characters that should have been escaped is no list of hosts.
+    let is_host = |host: &str| {
+        let port = host.rsplit_once(':').filter(|_| !host.ends_with(']')).map(|(_, port)| port);
+        !host.is_empty() && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    match hosts.split_once(',') {
+        Some((first, _)) if hosts.split(',').all(is_host) && !path.contains('@') => {
+            (format!("{scheme}://{user}{first}{path}"), Some(hosts))
+        }
+        _ => single,
+    }
+}
+
+/// A shown address with all of its hosts in the place of the first one.
+fn with_hosts(shown: &str, hosts: &str) -> String {
+    let Some((scheme, rest)) = shown.split_once("://") else { return shown.to_owned() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let user = authority.rsplit_once('@').map_or(String::new(), |(user, _)| format!("{user}@"));
+    format!("{scheme}://{user}{hosts}{path}")
 }
 
 fn shown(mut url: Url) -> String {
@@ -134,6 +174,9 @@ mod tests {
             ("agentcore://Memory_1-AbCdEf1234", "agentcore://Memory_1-AbCdEf1234"),
             ("agentcore://", "agentcore://"),
             ("postgres://me@host:5433/db?sslmode=require", "postgres://me@host:5433/db?sslmode=require"),
+            // F7: several servers of one database.
+            ("postgres://me:pw@a:5501,b:5502/db", "postgres://me@a:5501,b:5502/db"),
+            ("postgres://a,[2001:db8::1]:5502/db?password=pw", "postgres://a,[2001:db8::1]:5502/db"),
         ] {
             assert_eq!(Address::parse(text).unwrap().to_string(), shown);
         }
@@ -144,13 +187,25 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        for text in ["postgres://me:s3cret@host/db", "postgresql://me@host/db?password=s3cret&sslmode=require"] {
+        for text in [
+            "postgres://me:s3cret@host/db",
+            "postgresql://me@host/db?password=s3cret&sslmode=require",
+            "postgres://me:s3cret@a:1,b:2/db",
+            "postgres://me:1,s3cret@host/db",
+        ] {
             let address = Address::parse(text).unwrap();
             assert!(!format!("{address} {address:?} {}", address.name()).contains("s3cret"));
             assert!(matches!(address, Address::Postgres(kept) if kept == text));
         }
-        let error = Address::parse("postgrex://me:s3cret@host/db").unwrap_err();
-        assert!(!error.to_string().contains("s3cret"));
+        for text in
+            ["postgrex://me:s3cret@host/db", "postgres://me:1,s3cret/x@host/db", "postgres://me:s3cret,1/x@a,b/db"]
+        {
+            let told = match Address::parse(text) {
+                Ok(address) => address.to_string(),
+                Err(error) => error.to_string(),
+            };
+            assert!(!told.contains("s3cret"), "{told}");
+        }
     }
 
     #[test]

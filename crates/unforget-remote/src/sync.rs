@@ -38,7 +38,7 @@ pub(crate) use bookmark::digest;
 pub use bookmark::{Bookmark, Bookmarks};
 pub use local::{Aside, Local, Native, Plain};
 pub use outbox::{Flushed, Found, Lag, Outbox, Waiting, flush, lag};
-pub use pointer::{KEYS, Pointer, find_by_key, is_session, point};
+pub use pointer::{KEYS, Pointer, claim, find_by_key, is_session, point};
 pub use pull::{Pulled, pull};
 pub use push::{Pushed, push};
 pub use resolve::{Forked, Rebased, resolve_by_fork, resolve_by_rebase};

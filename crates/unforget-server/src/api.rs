@@ -1,6 +1,6 @@
 //! What programs ask of sessions: each request and each answer once, as a type.
 //!
-//! A request is a type with its members and their bounds; [`Verb::call`] answers it. The transports
+//! A request is a type with its members and their bounds; `Verb::call` answers it. The transports
 //! (`rest`, `stdio`, `socket`, `runtime`) decode a request, call it and encode the answer; the
 //! commands of the program print the same answers. A verb is in one file together with its request
 //! and its answer:
@@ -19,9 +19,9 @@
 //! | [`entries`] | what SDKs of agents keep |
 //! | [`about`] | the server and its agents |
 //!
-//! A verb knows no HTTP, no pipe and no terminal. It reaches sessions through [`Access`], which the
+//! A verb knows no HTTP, no pipe and no terminal. It reaches sessions through `Access`, which the
 //! server implements over its live sessions and the pipe over the files. Whose sessions they are is
-//! decided before: every call gets a [`Realm`](crate::realm::Realm), and no request has a member
+//! decided before: every call gets a [`Realm`], and no request has a member
 //! for an actor.
 
 #![allow(missing_docs, reason = "a member that its name explains needs no sentence; docs/openapi.json has all of them")]

@@ -11,6 +11,7 @@ use crate::caller::RuntimeSessionId;
 use crate::door::Door;
 use crate::entries::Entries;
 use crate::error::{Code, Problem, Result};
+use crate::fleet::Seen;
 use crate::hub::{Admission, Hub, Watching};
 use crate::identity::Identity;
 use crate::limits::Limits;
@@ -82,8 +83,10 @@ impl App {
         };
         let (id, mut reserved) = match (key, target) {
             (Some(key), _) => self.hub.of_key(realm, &key, ask).await?,
-            (None, Target::New(Some(agent))) => self.hub.begin_live(realm, &fresh_key(agent)?, ask).await?,
-            (None, _) => self.hub.begin_live(realm, &fresh_key(usual)?, ask).await?,
+            (None, Target::New(Some(agent))) => {
+                self.hub.begin_live(realm, &fresh_key(agent)?, Seen::At(None), ask).await?
+            }
+            (None, _) => self.hub.begin_live(realm, &fresh_key(usual)?, Seen::At(None), ask).await?,
         };
         self.hub.attach_reserved(realm, &id, after, &mut reserved).await
     }

@@ -27,6 +27,9 @@ use crate::error::{Code, Problem, Result};
 use crate::peers::{ClusterKey, Peers};
 use crate::realm::{Name, Realm};
 
+/// How often a key is claimed because it leads to sessions that are gone.
+const CLAIMS: usize = 4;
+
 mod elsewhere;
 mod hold;
 mod others;
@@ -100,6 +103,15 @@ impl fmt::Debug for Fleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fleet").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+/// Where a key led when a server decided to begin a session of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// There, if anywhere.
+    At(Option<SessionId>),
+    /// The server did not look: the session is to be the key's, wherever that leads.
+    Anywhere,
 }
 
 /// Whether this server serves a session.
@@ -242,15 +254,16 @@ impl Fleet {
         }
     }
 
-    /// The current session of a key, here or at the remote, whichever was begun later.
+    /// The current session of a key, here or at the remote, whichever was begun later; and where the key leads.
     pub(crate) async fn current(
         &self,
         realm: &Arc<Realm>,
         key: &Key,
         here: Option<(SessionId, Option<i64>)>,
-    ) -> Result<Option<SessionId>> {
+    ) -> Result<(Option<SessionId>, Seen)> {
         let name = |id: &SessionId| Name { dir: AgentDir::of(key.agent()), id: id.clone() };
         let pointer = sync::find_by_key(self.remote.as_ref(), &self.tenant(realm), key).await?;
+        let seen = Seen::At(pointer.as_ref().map(|pointer| pointer.session.clone()));
         let there = match pointer {
             Some(pointer) => {
                 let is_begun = here.as_ref().is_some_and(|(id, _)| *id == pointer.session);
@@ -258,14 +271,14 @@ impl Fleet {
             }
             None => None,
         };
-        let Some((id, here_ms)) = here else { return Ok(there.map(|pointer| pointer.session)) };
+        let Some((id, here_ms)) = here else { return Ok((there.map(|pointer| pointer.session), seen)) };
         let is_theirs = |pointer: &Pointer| pointer.session == id || here_ms.is_none_or(|ms| pointer.created_ms > ms);
         if there.as_ref().is_some_and(is_theirs) || !self.is_somewhere(realm, &name(&id), true).await? {
-            return Ok(there.map(|pointer| pointer.session));
+            return Ok((there.map(|pointer| pointer.session), seen));
         }
         // It was begun while the remote was away, or before there was one: the others do not know of it.
-        self.begun(realm, &name(&id), key).await?;
-        Ok(Some(id))
+        let led = self.begun(realm, &name(&id), key, seen).await?;
+        Ok((Some(led.clone()), Seen::At(Some(led))))
     }
 
     /// Whether a session that a key leads to can be taken up. A key outlives its session, which may have been deleted; and one of another program is
@@ -281,23 +294,32 @@ impl Fleet {
         }
     }
 
-    /// Leads a key to a session that was begun here, and sends it; tells where the key leads then.
-    pub(crate) async fn begun(&self, realm: &Arc<Realm>, name: &Name, key: &Key) -> Result<SessionId> {
+    /// Leads a key to a session that was begun here, and sends it; tells where the key leads then. If another server was faster, its
+    /// session is the key's.
+    pub(crate) async fn begun(&self, realm: &Arc<Realm>, name: &Name, key: &Key, seen: Seen) -> Result<SessionId> {
         let parcel = self.parcel(realm, name)?;
         if parcel.is_here() {
             parcel.send().await?;
         }
         let (remote, tenant) = (self.remote.as_ref(), self.tenant(realm));
-        // Nothing was said yet, so it was created just now.
+        let mut seen = match seen {
+            Seen::At(seen) => seen,
+            Seen::Anywhere => sync::find_by_key(remote, &tenant, key).await?.map(|pointer| pointer.session),
+        };
         let to = Pointer { session: name.id.clone(), created_ms: self.source.now_ms() };
-        let led = sync::point(remote, &tenant, key, &to).await?;
-        let other = Name { dir: name.dir.clone(), id: led.session.clone() };
-        if other.id == name.id || self.is_somewhere(realm, &other, false).await? {
-            return Ok(other.id);
+        for _ in 0..CLAIMS {
+            let led = sync::claim(remote, &tenant, key, &to, seen.as_ref()).await?.session;
+            let other = Name { dir: name.dir.clone(), id: led };
+            if other.id == name.id || self.is_somewhere(realm, &other, false).await? {
+                return Ok(other.id);
+            }
+            // It leads to a session that was deleted.
+            seen = Some(other.id);
         }
-        // By a clock that was ahead, it leads to one that is gone.
-        let to = Pointer { created_ms: led.created_ms.saturating_add(1), ..to };
-        Ok(sync::point(remote, &tenant, key, &to).await?.session)
+        Err(Problem::new(
+            Code::Unavailable,
+            "other servers keep beginning and deleting sessions of this key; try again",
+        ))
     }
 
     /// Sends what an earlier run of this server left behind. What does not fit any more, because another server went on, is kept beside what

@@ -18,7 +18,7 @@ use crate::actor::ActorId;
 use crate::agent::Agents;
 use crate::entries::Entries;
 use crate::error::{Code, Problem, Result};
-use crate::fleet::{Elsewhere, Taken};
+use crate::fleet::{Elsewhere, Seen, Taken};
 use crate::ledger::Accepted;
 use crate::live::{self, Live, Recovered, Viewer};
 use crate::protocol::{After, Attached};
@@ -335,17 +335,17 @@ impl Hub {
         key: &Key,
         ask: impl FnOnce() -> Result<()>,
     ) -> Result<(SessionId, Option<Reservation>)> {
-        if let Some(id) = self.current(realm, key).await? {
+        if let (Some(id), _) = self.look_up(realm, key).await? {
             return Ok((id, None));
         }
         let mut hasher = std::hash::DefaultHasher::new();
         (realm.actor(), key).hash(&mut hasher);
         let lock = usize::try_from(hasher.finish() % self.creating.len() as u64).unwrap_or_default();
         let _creating = self.creating[lock].lock().await;
-        if let Some(id) = self.current(realm, key).await? {
-            return Ok((id, None));
+        match self.look_up(realm, key).await? {
+            (Some(id), _) => Ok((id, None)),
+            (None, seen) => self.begin_live(realm, key, seen, ask).await,
         }
-        self.begin_live(realm, key, ask).await
     }
 
     /// Begins a session of a key, with a place among the live ones, which is taken first. `ask` is asked before it is begun.
@@ -353,25 +353,37 @@ impl Hub {
         self: &Arc<Self>,
         realm: &Arc<Realm>,
         key: &Key,
+        seen: Seen,
         ask: impl FnOnce() -> Result<()>,
     ) -> Result<(SessionId, Option<Reservation>)> {
         let reserved = self.reserve(realm.actor())?;
         ask()?;
-        Ok((self.begin(realm, key, None).await?, Some(reserved)))
+        Ok((self.begin_seen(realm, key, None, seen).await?, Some(reserved)))
     }
 
-    /// The current session of a key, if it has one.
-    pub async fn current(&self, realm: &Arc<Realm>, key: &Key) -> Result<Option<SessionId>> {
+    /// The current session of a key, if it has one; and where the key leads at the remote.
+    async fn look_up(&self, realm: &Arc<Realm>, key: &Key) -> Result<(Option<SessionId>, Seen)> {
         let (wanted, agent) = (key.clone(), self.agents.of(&AgentDir::of(key.agent())));
         let known = self.blocking(realm, move |realm| agent.current(realm, &wanted)).await?;
         match &self.shared.fleet {
-            None => Ok(known.map(|(id, _)| id)),
+            None => Ok((known.map(|(id, _)| id), Seen::Anywhere)),
             Some(fleet) => fleet.current(realm, key, known).await,
         }
     }
 
-    /// Begins a session of a key.
+    /// Begins a session of a key, wherever the key leads.
     pub async fn begin(self: &Arc<Self>, realm: &Arc<Realm>, key: &Key, label: Option<&str>) -> Result<SessionId> {
+        self.begin_seen(realm, key, label, Seen::Anywhere).await
+    }
+
+    /// Begins a session of a key that led there when it was looked up.
+    async fn begin_seen(
+        self: &Arc<Self>,
+        realm: &Arc<Realm>,
+        key: &Key,
+        label: Option<&str>,
+        seen: Seen,
+    ) -> Result<SessionId> {
         let agent = self.agents.named(key.agent())?;
         self.ask_begin(realm).await?;
         let (realm, key, label) = (realm.clone(), key.clone(), label.map(str::to_owned));
@@ -379,17 +391,16 @@ impl Hub {
         let begun = self.turns.spawn(async move {
             let name = agent.begin(&realm, &key, label.as_deref()).await?;
             match fleet {
-                // Another server may have begun one meanwhile, which is the key's then.
-                Some(fleet) => match fleet.begun(&realm, &name, &key).await {
-                    Err(problem) => {
-                        // Whoever tries again gets another one: nothing was said in this one.
-                        if let Some(entry) = realm.store().entry(&name.id)? {
-                            realm.store().delete(&entry)?;
-                        }
-                        Err(problem)
+                Some(fleet) => {
+                    let led = fleet.begun(&realm, &name, &key, seen).await;
+                    // Another server's session is the key's, or the caller tries again: nothing was said in this one.
+                    match &led {
+                        Ok(led) if *led == name.id => {}
+                        Ok(_) => fleet.discard(&realm, &name).await?,
+                        Err(_) => realm.discard(&name.id)?,
                     }
-                    begun => begun,
-                },
+                    led
+                }
                 None => Ok(name.id),
             }
         });

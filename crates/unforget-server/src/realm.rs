@@ -80,6 +80,14 @@ impl Realm {
     pub fn entry(&self, id: &SessionId) -> Result<Entry> {
         self.store().entry(id)?.ok_or_else(Problem::no_session)
     }
+
+    /// Puts a session into the trash that has no words, if it has a transcript at all.
+    pub(crate) fn discard(&self, id: &SessionId) -> Result<()> {
+        match self.store().entry(id)? {
+            Some(entry) => Ok(self.store().delete(&entry).map(drop)?),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! From a key to its session, for a machine that has never seen either.
 //!
-//! Every key has a stream of its own beside the sessions: `@key` in place of the session, the key's text as its side. The last line names the
-//! session that was created last. The same rule holds on a disk, so that a machine that was away cannot lead the key back
-//! to an older session when it sends that one late.
+//! Every key has a stream of its own beside the sessions: `@key` in place of the session, the key's
+//! text as its side. The last line names the session. A machine that sends a session late leads the
+//! key by time ([`point`]): the session that was created last keeps it, as on a disk. A server that
+//! begins one leads the key by comparison ([`claim`]): of two that begin at the same moment, the
+//! first one has the key, and the other one joins it.
 //!
 //! Names that begin with `@` are never sessions; who lists a remote leaves them out.
 
@@ -41,7 +43,8 @@ pub async fn find_by_key(remote: &dyn Remote, tenant: &str, key: &Key) -> Result
     Ok(last(remote, &stream(tenant, key)?).await?.0)
 }
 
-/// Leads a key to a session, unless it leads to one that was created later; tells where it leads then.
+/// Leads a key to a session, unless it leads to one that was created later; tells where it leads
+/// then.
 pub async fn point(remote: &dyn Remote, tenant: &str, key: &Key, to: &Pointer) -> Result<Pointer> {
     let stream = stream(tenant, key)?;
     for _ in 0..ATTEMPTS {
@@ -49,16 +52,53 @@ pub async fn point(remote: &dyn Remote, tenant: &str, key: &Key, to: &Pointer) -
         if let Some(now) = now.filter(|now| (now.created_ms, &now.session) >= (to.created_ms, &to.session)) {
             return Ok(now);
         }
-        let session = json::quote(to.session.as_str());
-        let line = format!("{{\"session\":{session},\"ts\":\"{}\"}}", stamp::rfc3339(to.created_ms));
-        match remote.append(&stream, &at, &[Bytes::from(line)]).await {
+        match remote.append(&stream, &at, &[line_of(to)]).await {
             Ok(_) => return Ok(to.clone()),
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
     }
+    Err(contested(&stream))
+}
+
+/// Leads a key to a session if it still leads where the caller saw it lead; tells where it leads
+/// then. Of several callers that saw the same, the first one wins, whatever their clocks say.
+pub async fn claim(
+    remote: &dyn Remote,
+    tenant: &str,
+    key: &Key,
+    to: &Pointer,
+    seen: Option<&SessionId>,
+) -> Result<Pointer> {
+    let stream = stream(tenant, key)?;
+    for _ in 0..ATTEMPTS {
+        let (now, at) = last(remote, &stream).await?;
+        match &now {
+            Some(now) if now.session == to.session || Some(&now.session) != seen => return Ok(now.clone()),
+            // It leads where the caller saw it lead, or nowhere: its stream was deleted with its
+            // session.
+            Some(_) | None => {}
+        }
+        // Machines that lead it by time alone must not lead it back.
+        let created_ms = now.map_or(to.created_ms, |now| to.created_ms.max(now.created_ms.saturating_add(1)));
+        let to = Pointer { session: to.session.clone(), created_ms };
+        match remote.append(&stream, &at, &[line_of(&to)]).await {
+            Ok(_) => return Ok(to),
+            Err(Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(contested(&stream))
+}
+
+fn line_of(pointer: &Pointer) -> Bytes {
+    let session = json::quote(pointer.session.as_str());
+    Bytes::from(format!("{{\"session\":{session},\"ts\":\"{}\"}}", stamp::rfc3339(pointer.created_ms)))
+}
+
+fn contested(stream: &Stream) -> Error {
     let reason = "other machines keep moving the key".to_owned();
-    Err(Error::Unavailable { place: stream.to_string(), reason, wait: None })
+    Error::Unavailable { place: stream.to_string(), reason, wait: None }
 }
 
 fn stream(tenant: &str, key: &Key) -> Result<Stream> {

@@ -12,7 +12,7 @@ use unforget_core::stamp::SessionId;
 use unforget_remote::lease::{self, Acquired};
 use unforget_remote::memory::Memory;
 use unforget_remote::sync::{
-    Link, Plain, Pointer, Pushed, find_by_key, flush, lag, point, pull, push, resolve_by_fork, sync, tail,
+    Link, Plain, Pointer, Pushed, claim, find_by_key, flush, lag, point, pull, push, resolve_by_fork, sync, tail,
 };
 use unforget_remote::uplink::{Lead, PushRules};
 use unforget_remote::{Error, Remote, Stream};
@@ -207,6 +207,23 @@ async fn r11_a_pull_never_shortens_a_newer_file() {
         assert_eq!(machine.bytes(&id), before);
         machine.bookmarks.forget(&AgentDir::of("main"), &id).unwrap();
     }
+}
+
+#[tokio::test]
+async fn f1_of_two_that_saw_a_key_lead_to_the_same_the_first_one_leads_it() {
+    let (remote, key) = (Memory::default().remote(), Key::default());
+    let pointer = |id: &str, created_ms: i64| Pointer { session: SessionId::parse(id).unwrap(), created_ms };
+    let (first, second, third) = (pointer("0199-a", 1_000), pointer("0199-b", 9_000), pointer("0199-c", 2_000));
+    assert_eq!(claim(&remote, TENANT, &key, &first, None).await.unwrap(), first);
+    assert_eq!(claim(&remote, TENANT, &key, &second, None).await.unwrap(), first, "a later clock does not win");
+    assert_eq!(claim(&remote, TENANT, &key, &first, None).await.unwrap(), first, "again, it is its own");
+    let moved = claim(&remote, TENANT, &key, &second, Some(&first.session)).await.unwrap();
+    assert_eq!(moved.session, second.session);
+    // A clock that is behind leads it on all the same, and by time it is not led back.
+    let moved = claim(&remote, TENANT, &key, &third, Some(&second.session)).await.unwrap();
+    assert_eq!((moved.session.clone(), moved.created_ms), (third.session.clone(), 9_001));
+    assert_eq!(point(&remote, TENANT, &key, &second).await.unwrap(), moved);
+    assert_eq!(find_by_key(&remote, TENANT, &key).await.unwrap(), Some(moved));
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use super::sessions::MAX_LABEL;
 use super::{Access, Changed, InSession, SessionRef, Verb, Written, check};
 use crate::app::App;
 use crate::error::{Code, Problem, Result};
+use crate::fleet::Seen;
 use crate::realm::{Name, Realm};
 
 /// How many edits one request has at the most.
@@ -235,7 +236,7 @@ impl Verb<App> for InSession<NewFork> {
         let forked = forked.await?;
         if let Some(fleet) = &app.hub.shared().fleet {
             let name = Name { dir: AgentDir::of(forked.key.agent()), id: forked.id.clone() };
-            fleet.begun(realm, &name, &forked.key).await?;
+            fleet.begun(realm, &name, &forked.key, Seen::Anywhere).await?;
         }
         Ok(ForkedSession::of(&forked, id.as_str()))
     }

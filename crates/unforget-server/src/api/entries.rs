@@ -2,7 +2,7 @@
 //! is in [`crate::entries`].
 //!
 //! Entries go through as text, byte for byte. The transports take them out of a request while they
-//! read it, so [`AppendEntries`] holds the text of each and nothing here parses one.
+//! read it, so `AppendEntries` holds the text of each and nothing here parses one.
 
 use std::sync::Arc;
 

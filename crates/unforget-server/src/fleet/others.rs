@@ -1,10 +1,13 @@
 //! What other servers did to the sessions of an actor: began, wrote, deleted.
 //!
-//! A list is asked of the local store, which knows only what was served here. So before one is made, the remote is asked which sessions there are and what is new is
-//! fetched: not more often than every few seconds, not for longer than a few, and if the remote is away what is here is shown.
+//! A list is asked of the local store, which knows only what was served here. So before one is
+//! made, the remote is asked which sessions there are and what is new is fetched: not more often
+//! than every few seconds, not for longer than a few, and if the remote is away what is here is
+//! shown.
 //!
-//! A deletion is one at the remote. A server that still has a copy finds out when it takes the session up: what it was known to have there is not there any
-//! more, and its copy goes to its trash.
+//! A deletion is one at the remote. A server that still has a copy finds out when it takes the
+//! session up: what it was known to have there is not there any more, and its copy goes to its
+//! trash.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -94,13 +97,15 @@ impl Fleet {
         Ok(parcel.bookmarks.forget(&name.dir, &name.id)?)
     }
 
-    /// Deletes a session for every server; the copy that is here is for the caller to put in the trash.
+    /// Deletes a session for every server; the copy that is here is for the caller to put in the
+    /// trash.
     pub(crate) async fn delete(&self, realm: &Realm, name: &Name) -> Result<()> {
         let parcel = self.parcel(realm, name)?;
         let main = &parcel.stream;
         let of_session = Prefix::tenant(main.tenant())?.place(main.place())?.session(main.session())?;
         let mut cursor: Option<String> = None;
-        // The session itself goes last: as long as it is there, a deletion that was cut off can be repeated.
+        // The session itself goes last: as long as it is there, a deletion that was cut off can be
+        // repeated.
         loop {
             let page = self.remote.list(&of_session, cursor.as_deref()).await?;
             for stream in page.streams.iter().filter(|stream| !stream.side().is_empty()) {
@@ -119,10 +124,20 @@ impl Fleet {
         Ok(parcel.bookmarks.forget(&name.dir, &name.id)?)
     }
 
+    /// Deletes a session that lost its key to another one before anything was said in it.
+    pub(crate) async fn discard(&self, realm: &Realm, name: &Name) -> Result<()> {
+        if let Err(problem) = self.delete(realm, name).await {
+            // It is empty, and no key leads to it.
+            tracing::debug!(%problem, session = %name.id, "an empty session stays at the remote");
+        }
+        realm.discard(&name.id)
+    }
+
     /// Sends a session that was brought back from the trash, all of it.
     pub(crate) async fn bring_back(&self, realm: &Realm, name: &Name) -> Result<()> {
         let parcel = self.parcel(realm, name)?;
-        // Its sides, too: the files are the same ones as before, so what is remembered of them would still hold.
+        // Its sides, too: the files are the same ones as before, so what is remembered of them
+        // would still hold.
         sync::forget(&parcel.link())?;
         parcel.send().await.map_err(Problem::from)
     }

@@ -74,7 +74,7 @@ impl Machine {
         let session = self.realm.store().create(&key, None).unwrap();
         let name = Name { dir: AgentDir::of("main"), id: session.id().clone() };
         session.close().unwrap();
-        self.fleet.begun(&self.realm, &name, &key).await.unwrap()
+        self.fleet.begun(&self.realm, &name, &key, Seen::Anywhere).await.unwrap()
     }
 
     async fn take(&self) -> Arc<Hold> {
@@ -147,15 +147,49 @@ async fn a_key_of_another_programs_session_without_a_word_leads_to_it_only_where
     let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
     let (first, second) = (Machine::new(&remote, CLAUDE_AGENT), Machine::new(&remote, CLAUDE_AGENT));
     let key = Key::new(CLAUDE_AGENT, "code", None, "test").unwrap();
-    assert_eq!(first.fleet.begun(&first.realm, &first.name, &key).await.unwrap(), first.name.id);
+    assert_eq!(first.fleet.begun(&first.realm, &first.name, &key, Seen::At(None)).await.unwrap(), first.name.id);
     let here = Some((first.name.id.clone(), Some(1)));
-    assert_eq!(first.fleet.current(&first.realm, &key, here).await.unwrap(), Some(first.name.id.clone()));
-    assert_eq!(second.fleet.current(&second.realm, &key, None).await.unwrap(), None);
+    assert_eq!(first.fleet.current(&first.realm, &key, here).await.unwrap().0, Some(first.name.id.clone()));
+    let (found, seen) = second.fleet.current(&second.realm, &key, None).await.unwrap();
+    assert_eq!(found, None);
     // Nothing was ever said in it, so nobody misses it; also if the other's clock was ahead.
     let ahead = Pointer { session: first.name.id.clone(), created_ms: i64::from(u32::MAX) * 1000 };
     sync::point(remote.as_ref(), &second.fleet.tenant(&second.realm), &key, &ahead).await.unwrap();
     let name = Name { id: SessionId::parse("0199a8e5-6f5e-7d2a-9f43-1c8f1b6f0a22").unwrap(), ..second.name.clone() };
-    assert_eq!(second.fleet.begun(&second.realm, &name, &key).await.unwrap(), name.id);
+    assert_eq!(second.fleet.begun(&second.realm, &name, &key, seen).await.unwrap(), name.id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_one_new_key_at_two_servers_is_one_conversation() {
+    let remote: Arc<dyn Remote> = Arc::new(Memory::default().remote());
+    let servers = [Machine::new(&remote, "main"), Machine::new(&remote, "main")];
+    let begin = async |server: &Machine, key: &Key| {
+        // Both look before either begins.
+        let (found, seen) = server.fleet.current(&server.realm, key, None).await.unwrap();
+        let session = server.realm.store().create(key, None).unwrap();
+        let name = Name { dir: AgentDir::of("main"), id: session.id().clone() };
+        session.close().unwrap();
+        let led = match found {
+            Some(found) => found,
+            None => server.fleet.begun(&server.realm, &name, key, seen).await.unwrap(),
+        };
+        if led != name.id {
+            server.fleet.discard(&server.realm, &name).await.unwrap();
+        }
+        led
+    };
+    for number in 0..200 {
+        let key = Key::new("main", "web", None, &number.to_string()).unwrap();
+        let [first, second] = &servers;
+        let (one, other) = tokio::join!(begin(first, &key), begin(second, &key));
+        assert_eq!(one, other, "{key}");
+        for server in &servers {
+            let here = server.realm.catalog().last_used(&key, &mut |_, _| {}).unwrap().value;
+            let here = here.and_then(|entry| Some((SessionId::parse(&entry.row.id)?, entry.row.created_ms)));
+            let (found, _) = server.fleet.current(&server.realm, &key, here).await.unwrap();
+            assert_eq!(found.as_ref(), Some(&one), "{key}");
+        }
+    }
 }
 
 /// A remote that hands lines out when it is told to, and those of sessions not at all as long as it is told so.

@@ -370,14 +370,28 @@ impl Live {
     /// Sends what was written to where other servers can read it; what it survives then.
     pub(crate) async fn deliver(&self) -> Result<Durability> {
         let Some(hold) = self.held() else { return Ok(Durability::Disk) };
+        let push = hold.push();
+        tokio::pin!(push);
+        let pushed = tokio::time::timeout(BRIEFLY, &mut push).await;
         if self.shared.needs_remote() {
-            return hold.push().await.map(|()| Durability::Remote);
+            let pushed = match pushed {
+                Ok(pushed) => pushed,
+                Err(_) => {
+                    let notice = "storage does not answer; your words are saved on this server, and it goes on trying";
+                    self.tell(&self.lock(), Event::Notice(notice.into()));
+                    push.await
+                }
+            };
+            return pushed.map(|()| Durability::Remote);
         }
-        match tokio::time::timeout(BRIEFLY, hold.push()).await {
+        match pushed {
             Ok(Ok(())) => Ok(Durability::Remote),
-            // It is safe here, and sent as soon as it can be.
-            Ok(Err(problem)) if problem.code == Code::Unavailable => Ok(Durability::Disk),
-            Ok(Err(problem)) => Err(problem),
+            Ok(Err(problem)) if problem.code == Code::Moved => Err(problem),
+            // The turn is safe on this disk, whatever the remote says, and goes out as soon as it can.
+            Ok(Err(problem)) => {
+                tracing::warn!(%problem, session = %self.name.id, "saved locally, not yet uploaded");
+                Ok(Durability::Disk)
+            }
             Err(_) => {
                 hold.hurry();
                 Ok(Durability::Disk)

@@ -1,6 +1,7 @@
 //! A remote that does not answer, keys that outlive their sessions, and connections that lead to another server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -16,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use unforget_core::frontier::Frontier;
 use unforget_remote::memory::Memory;
-use unforget_remote::{BoxFuture, Listing, Page, Prefix, Remote, Result, Stream};
+use unforget_remote::{BoxFuture, Error, Listing, Page, Prefix, Remote, Result, Stream};
 use unforget_server::Limits;
 
 use crate::scene::{PATIENCE, Scene, Setting};
@@ -26,12 +27,13 @@ use crate::scene::{PATIENCE, Scene, Setting};
 struct Gate {
     to: Arc<dyn Remote>,
     is_open: watch::Sender<bool>,
+    is_refusing: Arc<AtomicBool>,
 }
 
 impl Gate {
     fn new() -> Self {
         let to: Arc<dyn Remote> = Arc::new(Memory::default().remote());
-        Self { to, is_open: watch::Sender::new(true) }
+        Self { to, is_open: watch::Sender::new(true), is_refusing: Arc::default() }
     }
 
     fn open(&self, is_open: bool) {
@@ -62,6 +64,10 @@ impl Remote for Gate {
     ) -> BoxFuture<'a, Result<Frontier>> {
         Box::pin(async move {
             self.pass(stream).await;
+            if self.is_refusing.load(Ordering::SeqCst) {
+                let (place, reason) = ("the database".to_owned(), "password authentication failed".to_owned());
+                return Err(Error::Denied { place, reason });
+            }
             self.to.append(stream, after, lines).await
         })
     }
@@ -103,6 +109,44 @@ fn a_turn_ends_although_the_remote_does_not_answer_and_is_sent_later() {
     client.say(&json!({ "type": "prompt", "prompt": "second" }));
     assert_eq!(client.until("done").last().unwrap()["durability"], "disk");
     gate.open(true);
+    scene.wait("everything is sent", is_sent);
+}
+
+#[test]
+fn f6_a_client_that_waits_for_the_remote_hears_that_its_words_are_saved_here() {
+    let gate = Gate::new();
+    let scene = Scene::with(Setting { remote: Some(Arc::new(gate.clone())), is_awaited: true, ..Setting::default() });
+    let mut client = scene.connect();
+    client.say(&json!({ "type": "prompt", "prompt": "first" }));
+    client.until("done");
+    gate.open(false);
+    client.say(&json!({ "type": "prompt", "prompt": "second" }));
+    let told = client.until("notice");
+    let message = told.last().unwrap()["message"].as_str().unwrap();
+    assert!(message.contains("storage does not answer") && message.contains("saved on this server"), "{message}");
+    gate.open(true);
+    assert_eq!(client.until("done").last().unwrap()["durability"], "remote");
+}
+
+#[test]
+fn f4_a_turn_that_the_remote_refuses_is_saved_here_and_has_not_failed() {
+    let gate = Gate::new();
+    let scene = Scene::with(Setting { remote: Some(Arc::new(gate.clone())), is_awaited: false, ..Setting::default() });
+    let mut client = scene.connect();
+    client.say(&json!({ "type": "prompt", "prompt": "first" }));
+    let id = client.until("done")[0]["session_id"].as_str().unwrap().to_owned();
+    let is_sent = || {
+        let there = scene.runtime.block_on(gate.to.frontier(&stream(&id))).unwrap();
+        there.lines == scene.transcript(&id).len() as u64
+    };
+    scene.wait("the first is sent", is_sent);
+    gate.is_refusing.store(true, Ordering::SeqCst);
+    client.say(&json!({ "type": "prompt", "prompt": "second", "client_id": "again" }));
+    assert_eq!(client.until("done").last().unwrap()["durability"], "disk");
+    gate.is_refusing.store(false, Ordering::SeqCst);
+    // Sent again, it is the same prompt with the same answer.
+    client.say(&json!({ "type": "prompt", "prompt": "second", "client_id": "again" }));
+    assert_eq!(client.until("done").last().unwrap()["state"], "done");
     scene.wait("everything is sent", is_sent);
 }
 
