@@ -102,12 +102,7 @@ pub struct Fetched {
     pub rebased: Option<Rebased>,
 }
 
-impl<'a> Uplink<'a> {
-    /// A session and its stream.
-    pub fn link(&self, local: &'a dyn Local, stream: &'a Stream) -> Link<'a> {
-        Link { local, remote: self.remote, stream, bookmarks: self.bookmarks }
-    }
-
+impl Uplink<'_> {
     /// Sends what the remote lacks of a session.
     pub async fn push(
         &self,

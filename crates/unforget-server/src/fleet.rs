@@ -1,12 +1,17 @@
-//! Several servers that share a remote: which of them serves a session, and what the others know of it.
+//! Several servers that share a remote: which of them serves a session, and what the others know of
+//! it.
 //!
-//! There is no consensus of our own. Whoever takes up a session takes its [`lease`] at the remote, which decides by compare-and-append between two who try, and
-//! fetches what others wrote. Everything that concerns the session happens at its holder; the others lead their clients there, if the holder signed the
-//! lease with the key of the cluster ([`peers`](crate::peers)). A lease ends by itself, so that the sessions of a server that died move on.
+//! There is no consensus of our own. Whoever takes up a session takes its [`lease`] at the remote,
+//! which decides by compare-and-append between two who try, and fetches what others wrote.
+//! Everything that concerns the session happens at its holder; the others lead their clients there,
+//! if the holder signed the lease with the key of the cluster ([`peers`](crate::peers)). A lease
+//! ends by itself, so that the sessions of a server that died move on.
 //!
-//! A lease is a matter of clocks, and a server that slept may believe that it holds one. What keeps such a zombie out is the transcript: whoever takes over from
-//! somebody who did not give the lease back appends a record first (`served`), and from then on the remote refuses what the zombie appends behind lines that are no
-//! longer the last ones. What it had written and not sent is kept at its place as a fork.
+//! A lease is a matter of clocks, and a server that slept may believe that it holds one. What keeps
+//! such a zombie out is the transcript: whoever takes over from somebody who did not give the lease
+//! back appends a record first (`served`), and from then on the remote refuses what the zombie
+//! appends behind lines that are no longer the last ones. What it had written and not sent is kept
+//! at its place as a fork.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -145,7 +150,8 @@ impl Fleet {
         self.peers.as_ref()
     }
 
-    /// What this server calls itself in the lease of a stream: its address, its home, this run of it, and with a key a signature of these.
+    /// What this server calls itself in the lease of a stream: its address, its home, this run of
+    /// it, and with a key a signature of these.
     fn holder(&self, stream: &Stream) -> String {
         let plain = format!("{}#{}#{}", self.address, self.home, self.run);
         match &self.peers {
@@ -154,7 +160,8 @@ impl Fleet {
         }
     }
 
-    /// Which server to ask for a session that another holder has. Only a server that signed its address is asked; a program is never.
+    /// Which server to ask for a session that another holder has. Only a server that signed its
+    /// address is asked; a program is never.
     fn elsewhere(&self, name: &Name, stream: &Stream, holder: &str) -> Result<Taken> {
         let address = holder.split('#').next().unwrap_or_default();
         if !address.contains("://") {
@@ -176,7 +183,8 @@ impl Fleet {
         Err(Problem::new(Code::Busy, format!("{why}; try again when that server has let it go")))
     }
 
-    /// Whether a holder is an earlier run of this very server, which is no more: its home is locked by this one.
+    /// Whether a holder is an earlier run of this very server, which is no more: its home is locked
+    /// by this one.
     fn is_own(&self, holder: &str) -> bool {
         holder.split('#').nth(1) == Some(&self.home)
     }
@@ -235,7 +243,8 @@ impl Fleet {
             Acquired::Held(held) => held,
             Acquired::Taken { holder, .. } => return self.elsewhere(name, &parcel.stream, &holder),
         };
-        // Also from this very server, if it could not do all that there was to do: the record that keeps a zombie out does no harm twice.
+        // Also from this very server, if it could not do all that there was to do: the record that
+        // keeps a zombie out does no harm twice.
         let was_left = before.is_some_and(|claim| claim.until_ms > 0);
         let hold = Arc::new(Hold::new(parcel, held, was_left, self.lease / 4));
         if self.was_there(realm, name)?
@@ -254,7 +263,8 @@ impl Fleet {
         }
     }
 
-    /// The current session of a key, here or at the remote, whichever was begun later; and where the key leads.
+    /// The current session of a key, here or at the remote, whichever was begun later; and where
+    /// the key leads.
     pub(crate) async fn current(
         &self,
         realm: &Arc<Realm>,
@@ -276,13 +286,15 @@ impl Fleet {
         if there.as_ref().is_some_and(is_theirs) || !self.is_somewhere(realm, &name(&id), true).await? {
             return Ok((there.map(|pointer| pointer.session), seen));
         }
-        // It was begun while the remote was away, or before there was one: the others do not know of it.
+        // It was begun while the remote was away, or before there was one: the others do not know
+        // of it.
         let led = self.begun(realm, &name(&id), key, seen).await?;
         Ok((Some(led.clone()), Seen::At(Some(led))))
     }
 
-    /// Whether a session that a key leads to can be taken up. A key outlives its session, which may have been deleted; and one of another program is
-    /// nowhere before its first word, except where it was begun.
+    /// Whether a session that a key leads to can be taken up. A key outlives its session, which may
+    /// have been deleted; and one of another program is nowhere before its first word, except where
+    /// it was begun.
     async fn is_somewhere(&self, realm: &Realm, name: &Name, is_begun: bool) -> Result<bool> {
         match self.remote.frontier(&self.stream(realm, name)?).await {
             Ok(_) => Ok(true),
@@ -294,8 +306,8 @@ impl Fleet {
         }
     }
 
-    /// Leads a key to a session that was begun here, and sends it; tells where the key leads then. If another server was faster, its
-    /// session is the key's.
+    /// Leads a key to a session that was begun here, and sends it; tells where the key leads then.
+    /// If another server was faster, its session is the key's.
     pub(crate) async fn begun(&self, realm: &Arc<Realm>, name: &Name, key: &Key, seen: Seen) -> Result<SessionId> {
         let parcel = self.parcel(realm, name)?;
         if parcel.is_here() {
@@ -322,8 +334,9 @@ impl Fleet {
         ))
     }
 
-    /// Sends what an earlier run of this server left behind. What does not fit any more, because another server went on, is kept beside what
-    /// that one wrote: unless it is live here, where whoever writes it finds out.
+    /// Sends what an earlier run of this server left behind. What does not fit any more, because
+    /// another server went on, is kept beside what that one wrote: unless it is live here, where
+    /// whoever writes it finds out.
     pub(crate) async fn send_left(&self, realm: &Arc<Realm>, is_live: impl Fn(&SessionId) -> bool) -> Result<()> {
         let outbox = Outbox::new(realm.store().medium().clone(), &self.known_as);
         for waiting in outbox.list()? {
@@ -335,7 +348,8 @@ impl Fleet {
             let parcel = self.parcel(realm, &name)?;
             let sent = match parcel.send().await {
                 Err(Error::Diverged { .. }) if !is_live(&name.id) => match self.is_served(&parcel.stream).await {
-                    // Whoever serves it now is not disturbed; it is put together when that one has let go.
+                    // Whoever serves it now is not disturbed; it is put together when that one has
+                    // let go.
                     Ok(true) => continue,
                     Ok(false) => parcel.resolve().await,
                     Err(error) => Err(error),

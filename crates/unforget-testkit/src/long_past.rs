@@ -1,7 +1,8 @@
 //! A medium on which a transcript has a past of any length that takes no disk.
 //!
-//! Behind the header stand turns that are made when they are read, with numbers, parents and checksums as a writer makes
-//! them. Behind those stands what is in the file. So a session of a gigabyte costs a test what it reads of it.
+//! Behind the header stand turns that are made when they are read, with numbers, parents and
+//! checksums as a writer makes them. Behind those stands what is in the file. So a session of a
+//! gigabyte costs a test what it reads of it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,8 @@ impl Past {
         Stat { len: stat.len + self.len, ..stat }
     }
 
-    /// Copies what is there from `at` on, behind the beginning of the past, to the end of one of its texts at most.
+    /// Copies what is there from `at` on, behind the beginning of the past, to the end of one of
+    /// its texts at most.
     fn copy(&self, buffer: &mut [u8], at: u64) -> usize {
         let turn = &self.turns[self.turns.partition_point(|turn| turn.at <= at) - 1];
         let mut skip = usize::try_from(at - turn.at).unwrap_or(usize::MAX);

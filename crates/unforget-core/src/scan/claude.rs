@@ -4,7 +4,7 @@
 //! and are none. Parallel calls of one message have a line each, and every result names its own
 //! call as its parent: all of them are put in a row, the message's lines and then the results, as
 //! the API gets them. And a compaction begins a tree of its own, which is joined to the last line
-//! before it; whoever goes on from before it all the same, because a second window did not know of
+//! before it; a line that goes on from before it, because a second window did not know of
 //! it, goes on behind its summary. What is left are real branches: someone went back, or two
 //! programs wrote at once.
 //!

@@ -1,5 +1,4 @@
-//! The conversation of a session as a model would get it now, and what had to be put right for
-//! that.
+//! The conversation of a session as a model would get it now, and the repairs that this takes.
 
 use std::sync::Arc;
 
@@ -35,7 +34,7 @@ pub struct SentMessages {
     pub oddities: Vec<ListedNote>,
 }
 
-/// Something that was put right in the messages.
+/// A repair of the messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedRepair {
     /// The line, counted from one, where lines and not records are numbered.

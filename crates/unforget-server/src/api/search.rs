@@ -15,7 +15,7 @@ use super::{Access, Verb, check};
 use crate::error::{Problem, Result};
 use crate::realm::Realm;
 
-/// How many hits there are if nobody says, and at the most.
+/// How many hits an answer has if the request does not say, and at the most.
 const USUAL: usize = 20;
 const MOST: usize = 200;
 /// The longest question, in characters.

@@ -1,4 +1,4 @@
-//! What the turns of a session are told: messages of another program's agent, a smaller
+//! Requests about the turns of a session: messages of another program's agent, a smaller
 //! conversation, an end, a new start.
 
 use std::sync::Arc;

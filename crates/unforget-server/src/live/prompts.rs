@@ -1,8 +1,10 @@
-//! How prompts come into a live session: taken once each, written down before anybody is told, found again after a restart, and handed on when the
-//! session is let go.
+//! How prompts come into a live session: taken once each, written down before anybody is told,
+//! found again after a restart, and handed on when the session is let go.
 //!
-//! Every way in ends in the queue of the session's task, and every way keeps the same account: a prompt is counted ([`Shared::admit`](crate::shared::Shared)) when it is queued and
-//! discharged when it leaves, whatever became of it. The failure to guard against is a prompt that was acknowledged and is nowhere.
+//! Every way in ends in the queue of the session's task, and every way keeps the same account: a
+//! prompt is counted ([`Shared::admit`](crate::shared::Shared)) when it is queued and discharged
+//! when it leaves, whatever became of it. The failure to guard against is a prompt that was
+//! acknowledged and is nowhere.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,7 +45,8 @@ pub struct Taken {
     pub is_duplicate: bool,
 }
 
-/// That the words of a prompt are safe, or why they are not: for whoever sent it first, and for whoever sent it again before that was known.
+/// That the words of a prompt are safe, or why they are not: for whoever sent it first, and for
+/// whoever sent it again before that was known.
 pub(super) type Safe = Shared<Pin<Box<dyn Future<Output = Result<()>> + Send>>>;
 
 impl Prompt {
@@ -57,8 +60,9 @@ impl Prompt {
 impl Live {
     /// Takes a prompt. When this returns, its words survive a loss of power, or it was not taken.
     ///
-    /// The same client id means the same prompt: it is taken once, and how it stands with it is told. Giving up on the future
-    /// takes nothing back. A place that was taken for it is used, or given back.
+    /// The same client id means the same prompt: it is taken once, and how it stands with it is
+    /// told. Giving up on the future takes nothing back. A place that was taken for it is used, or
+    /// given back.
     pub async fn prompt(
         self: &Arc<Self>,
         client_id: ClientId,
@@ -99,7 +103,8 @@ impl Live {
         Ok(Taken { client_id, standing, is_duplicate })
     }
 
-    /// Puts a prompt at the end of the queue, and tells what it waits for and how it stands with it when that has come.
+    /// Puts a prompt at the end of the queue, and tells what it waits for and how it stands with it
+    /// when that has come.
     fn queue(
         self: &Arc<Self>,
         state: &mut State,
@@ -159,7 +164,8 @@ impl Live {
         Ok((safe, usual))
     }
 
-    /// Takes a prompt back that could not be written down. If its turn has begun it may be run all the same; who sends it again hears how it stands.
+    /// Takes a prompt back that could not be written down. If its turn has begun it may be run all
+    /// the same; who sends it again hears how it stands.
     fn withdraw(&self, id: &str, client_id: &ClientId, problem: Problem) -> Result<()> {
         let mut state = self.lock();
         let is_it = |job: &Job| matches!(job, Job::Turn(Prompt { accepted: Some(kept), .. }) if kept.id == id);
@@ -174,7 +180,8 @@ impl Live {
         Err(problem)
     }
 
-    /// Runs what the ledger says was accepted before a restart, if its turn had not begun to do things.
+    /// Runs what the ledger says was accepted before a restart, if its turn had not begun to do
+    /// things.
     ///
     /// Reads as much of the transcript as it takes to find the prompt.
     pub(crate) fn recover(&self, accepted: &Accepted) -> Result<Recovered> {
@@ -216,17 +223,20 @@ impl Live {
         Ok(Recovered::Runs)
     }
 
-    /// Runs the last prompt of a server that died, if nothing had been done about it: it was accepted, and nobody else will.
+    /// Runs the last prompt of a server that died, if nothing had been done about it: it was
+    /// accepted, and nobody else will.
     pub(crate) fn take_up(&self) {
         let mut state = self.lock();
         let left = state.interrupted.as_ref().filter(|left| !left.is_touched);
         if let Some(client_id) = left.and_then(|left| left.client_id.clone()) {
-            // How it was sent is not known here; whoever asked for the session now may be there to answer.
+            // How it was sent is not known here; whoever asked for the session now may be there to
+            // answer.
             self.resumed(&mut state, &client_id, true);
         }
     }
 
-    /// Takes up the turn of a prompt that is sent again because it never came to its end; how it stands with it then.
+    /// Takes up the turn of a prompt that is sent again because it never came to its end; how it
+    /// stands with it then.
     fn resumed(&self, state: &mut State, client_id: &ClientId, is_attended: bool) -> Option<Standing> {
         let is_it = |left: &Interrupted| left.client_id.as_ref() == Some(client_id);
         let is_free = state.turn.is_none() && state.queue.is_empty() && !self.shared.is_stopping();
@@ -257,7 +267,8 @@ impl Live {
         Ok(())
     }
 
-    /// Takes the prompts that were accepted and will not be run by this task. Who was not told so yet hears that theirs was not.
+    /// Takes the prompts that were accepted and will not be run by this task. Who was not told so
+    /// yet hears that theirs was not.
     pub(crate) fn left(&self) -> Vec<Accepted> {
         let jobs = std::mem::take(&mut self.lock().queue);
         let left = jobs.into_iter().filter_map(|job| {

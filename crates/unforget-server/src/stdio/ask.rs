@@ -90,34 +90,21 @@ impl Asked {
         Self::new(Group::Own(verb.session.text()), verb)
     }
 
+    /// A request about entries waits for those of the same session.
+    fn of_key<V: Verb<Pipe>>(verb: V, key: impl Fn(&V) -> &EntriesKey) -> Self {
+        let (project, session) = key(&verb).group();
+        Self::new(Group::Session(project.to_owned(), session.to_owned()), verb)
+    }
+
     /// Reads the request of an operation.
     pub(super) fn read(op: &str, text: &str) -> Result<Self> {
-        let of_key = |key: &EntriesKey| {
-            let (project, session) = key.group();
-            Group::Session(project.to_owned(), session.to_owned())
-        };
         Ok(match op {
             "hello" => Self::new(Group::Free, members::<Hello>(text)?),
-            "append" => {
-                let verb = append(text)?;
-                Self::new(of_key(&verb.key), verb)
-            }
-            "load" => {
-                let verb: LoadEntries = members(text)?;
-                Self::new(of_key(&verb.key), verb)
-            }
-            "read" => {
-                let verb: ReadEntries = members(text)?;
-                Self::new(of_key(&verb.key), verb)
-            }
-            "delete" => {
-                let verb: DeleteEntries = members(text)?;
-                Self::new(of_key(&verb.key), verb)
-            }
-            "list_subkeys" => {
-                let verb: ListSubkeys = members(text)?;
-                Self::new(of_key(&verb.key), verb)
-            }
+            "append" => Self::of_key(append(text)?, |verb| &verb.key),
+            "load" => Self::of_key(members::<LoadEntries>(text)?, |verb| &verb.key),
+            "read" => Self::of_key(members::<ReadEntries>(text)?, |verb| &verb.key),
+            "delete" => Self::of_key(members::<DeleteEntries>(text)?, |verb| &verb.key),
+            "list_subkeys" => Self::of_key(members::<ListSubkeys>(text)?, |verb| &verb.key),
             "list_sessions" => Self::new(Group::Free, members::<ListEntrySessions>(text)?),
             "list_session_summaries" => Self::new(Group::Free, members::<SummariseEntries>(text)?),
             "sessions" => Self::new(Group::Free, members::<ListSessions>(text)?),

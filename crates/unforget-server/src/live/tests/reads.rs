@@ -1,4 +1,5 @@
-//! What a turn of a live session reads of its transcript, counted by the medium: nothing, and each viewer what was written, once.
+//! What a turn of a live session reads of its transcript, counted by the medium: nothing, and each
+//! viewer what was written, once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

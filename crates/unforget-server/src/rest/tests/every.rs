@@ -1,11 +1,13 @@
-//! The types of requests and answers and the document have the same members, for every operation there is.
+//! The types of requests and answers and the document have the same members, for every operation
+//! there is.
 
 use std::collections::BTreeSet;
 
 use super::document::{DOCUMENT, resolved};
 use super::*;
 
-/// Operations of browsers, which other tests ask as a browser does (`login`), and one that needs a turn that was interrupted.
+/// Operations of browsers, which other tests ask as a browser does (`login`), and one that needs a
+/// turn that was interrupted.
 const ELSEWHERE: [&str; 4] = ["POST /v1/login", "POST /v1/logout", "POST /v1/links", "POST /v1/sessions/{id}/resume"];
 /// A member that no request has.
 const UNKNOWN: &str = "zz";
@@ -50,7 +52,8 @@ async fn a_request_has_the_members_that_the_document_names() {
     }
 }
 
-/// Each answer is held against the document as it comes (`document::check`); this sees to it that all of them come.
+/// Each answer is held against the document as it comes (`document::check`); this sees to it that
+/// all of them come.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_answers_as_the_document_says() {
     let server = Server::new().await;
